@@ -1,0 +1,1 @@
+"""Graph auto-fusion for trained models."""

@@ -1,0 +1,1 @@
+"""Reads MindSpore MindIR files into the Autofusion graph."""

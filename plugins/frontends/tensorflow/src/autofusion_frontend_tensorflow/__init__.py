@@ -1,0 +1,1 @@
+"""Reads TensorFlow frozen graphs and SavedModels into the Autofusion graph."""

@@ -1,0 +1,1 @@
+"""Fast CPU kernels generated through LLVM at run time."""

@@ -1,0 +1,1 @@
+"""Every operator by the book: the slow, exact oracle."""

@@ -1,0 +1,1 @@
+"""Convolution rules: folds into weights, bias and activation epilogues."""

@@ -1,0 +1,1 @@
+"""Layout rules: cancel and move Transposes, Reshapes and other movement."""

@@ -1,0 +1,1 @@
+"""Pointwise and reduction region rules."""

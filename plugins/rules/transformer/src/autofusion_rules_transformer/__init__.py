@@ -1,0 +1,1 @@
+"""Transformer rules: LayerNormalization, Gelu, attention and friends."""
