@@ -1,0 +1,143 @@
+"""Small models built after public bug reports about graph fusion: each must give its expected values at every level.
+
+The cases, and the rule by which one passes, are described in `cases/README.md`. A case also names the fusions that
+must not happen in it; where such a name stands for one of our rules, the ledger is asked.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib.util
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import autofusion as af
+import numpy as np
+import pytest
+from autofusion.errors import AutofusionError
+
+HERE = Path(__file__).parent
+CASES = {path.parent.name[:3]: path.parent for path in sorted((HERE / "cases").glob("*/case.json"))}
+LEVELS = ("off", "basic", "full")
+EXPECTED_FAILURES: dict[str, str] = tomllib.loads((HERE / "cases_expected_failures.toml").read_text())[
+    "expected_failures"
+]
+
+# What the cases call a fusion -> the rules of ours that would be it. A word without a rule (no rule of ours turns a
+# Clip into Relu6, multiplies by zero, or reassociates constants) is held by the expected values alone.
+FORBIDDEN_RULES = {
+    "conv_bn_fold": ["conv.fold_batch_norm*"],
+    "fold of overridable initializers": ["conv.fold_*"],
+    "conv_bias_fold": ["conv.fold_bias*", "conv.fold_add*"],
+    "pad_conv_fold": ["conv.fold_pad*"],
+    "layernorm_match": ["transformer.*layer_norm*"],
+    "attention_match": ["transformer.*attention*"],
+    "gelu_match": ["transformer.*gelu*", "pointwise.*gelu*"],
+    "gelu_tanh_match": ["transformer.*gelu*", "pointwise.*gelu*"],
+    "gemm_fold": ["*gemm*"],
+}
+
+
+def _read(case: str) -> dict[str, Any]:
+    return json.loads((CASES[case] / "case.json").read_text())
+
+
+def _params() -> list[Any]:
+    params = []
+    for case, folder in CASES.items():
+        framework = _read(case)["framework"]
+        for level in LEVELS:
+            marks: list[Any] = []
+            if framework != "onnx":
+                marks.append(getattr(pytest.mark, framework))
+                missing = importlib.util.find_spec(framework) is None
+                marks.append(pytest.mark.skipif(missing, reason=f"{framework} is not installed"))
+            reason = EXPECTED_FAILURES.get(case) or EXPECTED_FAILURES.get(f"{case}-{level}")
+            if reason:
+                marks.append(pytest.mark.xfail(reason=reason, strict=True))
+            params.append(pytest.param(case, level, id=f"{folder.name}-{level}", marks=marks))
+    return params
+
+
+def mismatch(got: np.ndarray, expected: np.ndarray, atol: float, rtol: float) -> str | None:
+    """Why `got` is not `expected` by the rule of the cases, or None."""
+    if got.dtype != expected.dtype:
+        return f"expected dtype {expected.dtype}, found {got.dtype}"
+    if got.shape != expected.shape:
+        return f"expected shape {expected.shape}, found {got.shape}"
+    # Wide enough that neither a 64-bit integer nor the difference of two floats is rounded away.
+    a, b = got.astype(np.longdouble), expected.astype(np.longdouble)
+    for what, here, there in (
+        ("NaN", np.isnan(a), np.isnan(b)),
+        ("+inf", np.isposinf(a), np.isposinf(b)),
+        ("-inf", np.isneginf(a), np.isneginf(b)),
+    ):
+        if not np.array_equal(here, there):
+            return f"{what} at other places: expected {int(there.sum())} of them, found {int(here.sum())}"
+    finite = np.isfinite(b)
+    difference, allowed = np.abs(a[finite] - b[finite]), atol + rtol * np.abs(b[finite])
+    if (difference > allowed).any():
+        worst = int(np.argmax(difference - allowed))
+        return (
+            f"{int((difference > allowed).sum())} of {expected.size} values differ, the worst by "
+            f"{difference[worst]:.3g} where {allowed[worst]:.3g} is allowed"
+        )
+    return None
+
+
+@pytest.mark.parametrize(("case", "level"), _params())
+def test_case(case: str, level: str) -> None:
+    spec, folder = _read(case), CASES[case]
+    with np.load(folder / "inputs.npz") as stored:
+        inputs = {name: stored[name] for name in spec["inputs"]}
+    with np.load(folder / "expected.npz") as stored:
+        expected = {name: stored[name] for name in spec["output_names"]}
+    try:
+        session = af.compile(folder / spec["model_file"], level=level, threads=1)
+        outputs = session.run(inputs)
+    except AutofusionError as error:
+        if spec["accept"] != "equal_or_clear_rejection":
+            raise
+        assert len(str(error)) > 20, f"a rejection must say what is wrong, not only {str(error)!r}"
+        return
+
+    missing = sorted(set(expected) - set(outputs))
+    assert not missing, f"no output {missing}; the session gave {sorted(outputs)}"
+    wrong = {
+        name: why
+        for name, want in expected.items()
+        if (why := mismatch(np.asarray(outputs[name]), want, spec["atol"], spec["rtol"]))
+    }
+    assert not wrong, f"{spec['what_must_hold']!r} does not hold: {wrong}"
+
+    forbidden = [glob for word in spec["must_not"] for glob in FORBIDDEN_RULES.get(word, [])]
+    fused = [
+        (record.rule, record.nodes)
+        for record in session.ledger.records
+        if record.verdict == "fused" and any(fnmatch.fnmatch(record.rule, glob) for glob in forbidden)
+    ]
+    assert not fused, f"must not fuse here ({', '.join(spec['must_not'])}), but the ledger says {fused}"
+
+
+def test_expected_failures_name_cases() -> None:
+    known = set(CASES) | {f"{case}-{level}" for case in CASES for level in LEVELS}
+    unknown = sorted(set(EXPECTED_FAILURES) - known)
+    assert not unknown, f"cases_expected_failures.toml names {unknown}, which are no cases"
+
+
+@pytest.mark.parametrize(
+    ("got", "why"),
+    [
+        (np.float32([1, 2, np.nan]), None),
+        (np.float32([1, 2.1, np.nan]), "values differ"),
+        (np.float32([1, 2, 3]), "NaN at other places"),
+        (np.float32([1, np.inf, np.nan]), "inf at other places"),
+        (np.float32([[1, 2, np.nan]]), "expected shape"),
+        (np.float64([1, 2, np.nan]), "expected dtype"),
+    ],
+)
+def test_rule_of_the_cases(got: np.ndarray, why: str | None) -> None:
+    found = mismatch(got, np.float32([1, 2, np.nan]), atol=1e-3, rtol=1e-3)
+    assert found is None if why is None else why in str(found)
