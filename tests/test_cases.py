@@ -13,9 +13,10 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import autofusion as af
 import numpy as np
 import pytest
+
+import autofusion as af
 from autofusion.errors import AutofusionError
 
 HERE = Path(__file__).parent
