@@ -1,1 +1,35 @@
-"""Graph auto-fusion for trained models."""
+"""Autofusion: find the places in a trained network that can run as one kernel, and run them so.
+
+    import autofusion as af
+    session = af.compile("model.onnx", shapes={"x": (1, 3, 224, 224)}, level="full", threads=2)
+    y = session.run({"x": x})["y"]
+
+Importing the package imports neither plugins nor NumPy: attributes load on first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from autofusion.errors import AutofusionError
+
+if TYPE_CHECKING:
+    from autofusion.runtime.compile import compile, load
+    from autofusion.runtime.session import Session
+
+__version__ = "0.1.0"
+__all__ = ["AutofusionError", "Session", "compile", "load"]
+
+_LAZY = {
+    "compile": "autofusion.runtime.compile",
+    "load": "autofusion.runtime.compile",
+    "Session": "autofusion.runtime.session",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        import importlib
+
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'autofusion' has no attribute '{name}'")

@@ -1,0 +1,77 @@
+"""The ledger: one record for each site and rule, always written. Whatever explains, compares or bisects reads it."""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+
+class Verdict(enum.Enum):
+    """What became of a site."""
+
+    FUSED = "fused"
+    """The rule was applied (a rewrite counts as well)."""
+    ILLEGAL = "illegal"
+    """The pattern is there, but fusing would change the meaning."""
+    NO_KERNEL = "no-kernel"
+    """Legal, but no installed kernel pack runs the fused node."""
+    UNPROFITABLE = "unprofitable"
+    """Legal and possible, but not faster."""
+    OVERLAPPED = "overlapped"
+    """Another site took one of the nodes."""
+    DISABLED = "disabled"
+    """Switched off: level, rule switch, site switch, budget."""
+    ERROR = "error"
+    """The rule raised, or its result did not verify; the graph stayed as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One decision. Times are seconds, predicted; ``nodes`` are source-model names (origins), anchor first.
+
+    ``site`` identifies the place across runs and versions: the anchor's origin names. ``rule`` and ``kernel`` carry their
+    pack's version (``conv.epilogue@0.1.0``).
+    """
+
+    rule: str
+    verdict: Verdict
+    site: str
+    nodes: tuple[str, ...]
+    stage: str
+    operators: tuple[str, ...] = ()
+    reason: str = ""
+    culprit: str = ""
+    hint: str = ""
+    kind: str = ""
+    kernel: str = ""
+    before: float | None = None
+    after: float | None = None
+    fused_node: str = ""
+
+    @property
+    def gain(self) -> float | None:
+        """Predicted seconds saved, if both sides were priced."""
+        return None if self.before is None or self.after is None else self.before - self.after
+
+
+@dataclass(slots=True)
+class Ledger:
+    """All records of one compilation, in the order of the decisions, and the time that each rule took (seconds)."""
+
+    records: list[Record] = field(default_factory=list)
+    rule_seconds: dict[str, float] = field(default_factory=dict)
+
+    def add(self, record: Record) -> None:
+        """Append a record."""
+        self.records.append(record)
+
+    def counts(self) -> dict[str, int]:
+        """Number of records for each verdict."""
+        counter = Counter(r.verdict.value for r in self.records)
+        return {v.value: counter.get(v.value, 0) for v in Verdict}
+
+    def of(self, verdict: Verdict) -> Iterator[Record]:
+        """The records with that verdict."""
+        return (r for r in self.records if r.verdict is verdict)

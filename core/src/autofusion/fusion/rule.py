@@ -1,0 +1,151 @@
+"""What a rule is: a statement of what may be rewritten or fused without changing the meaning. Nothing about speed.
+
+Two kinds. A ``RewriteRule`` replaces matched nodes by ordinary operators with the same meaning (folds, recompositions,
+cancellations). A ``FuseRule`` proposes regions: sets of nodes that may run as one ``Fused`` node. Rules see the graph
+and nothing else: no cost, no layout, no kernel. They are immutable and keep no state between matches.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from autofusion.fusion.pattern import Match, Pattern
+from autofusion.ir.graph import Graph, Node, Value
+from autofusion.ir.types import Type
+
+
+class Stage(enum.Enum):
+    """When a rule runs; each stage runs to a fixed point before the next begins."""
+
+    CANONICALISE = "canonicalise"
+    """Recompose, normalise, cancel: the graph says the same in fewer, more telling operators."""
+    FOLD = "fold"
+    """Move arithmetic into constants."""
+    FUSE = "fuse"
+    """Wrap regions into fused nodes."""
+
+
+class Level(enum.IntEnum):
+    """How much fusion the user asked for; a rule runs at its own level and above."""
+
+    OFF = 0
+    BASIC = 1
+    FULL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a site is not legal: a reason that names the culprits, and the node or value at fault.
+
+    ``hint`` says what would make it legal ("would fuse if dim 'n' were 1"), where that is known.
+    """
+
+    reason: str
+    culprit: Node | Value | None = None
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteRule:
+    """Matched nodes become others with the same meaning.
+
+    ``check`` returns None if the rewrite is legal. ``rewrite`` builds the replacement with the builder and returns one
+    value for each result of ``match.root``; the engine redirects the uses, copies origins, removes what became dead,
+    and verifies. Interior values that someone else needs (another consumer, a graph output) are refused by the engine
+    before ``check``, unless the pattern node says ``shared=True`` (then the rewrite must leave that node alive).
+    """
+
+    name: str
+    pattern: Pattern
+    rewrite: Callable[[Match, Builder], Sequence[Value]]
+    check: Callable[[Match], Refusal | None] = lambda match: None
+    stage: Stage = Stage.CANONICALISE
+    level: Level = Level.BASIC
+    priority: int = 0
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Nodes that may run as one: ``nodes`` in topological order, ``anchor`` the one that gives the region its kind.
+
+    The engine makes the body (a copy of the nodes), finds its operands and results, and checks that the region is
+    convex. A value used outside becomes a result of the region; ``multiple_results`` says that more than one is fine.
+    """
+
+    nodes: tuple[Node, ...]
+    anchor: Node
+    multiple_results: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FuseRule:
+    """Regions become ``Fused`` nodes of ``kind``.
+
+    ``grow(node)`` is called for every node whose operator is in ``roots`` (or whose class is in ``root_classes``). It yields
+    ``Region`` candidates for that anchor, the largest first, then smaller ones that are legal too, so that the planner can
+    fall back when no kernel takes the largest or when nodes are already taken. It yields a ``Refusal`` where growth stopped
+    for a reason worth telling (near-miss). ``kind_version`` is the version of the kind's contract that the rule emits.
+    """
+
+    name: str
+    kind: str
+    grow: Callable[[Node], Iterator[Region | Refusal]]
+    roots: frozenset[str] = frozenset()
+    root_classes: frozenset[Any] = frozenset()
+    kind_version: str = "1"
+    stage: Stage = Stage.FUSE
+    level: Level = Level.FULL
+    priority: int = 0
+    doc: str = ""
+
+
+Rule = RewriteRule | FuseRule
+
+
+@dataclass(frozen=True, slots=True)
+class RulePack:
+    """A named, versioned set of rules. Rule names begin with the pack's name: ``conv.epilogue``."""
+
+    name: str
+    version: str
+    rules: tuple[Rule, ...]
+    kinds: Mapping[str, str] = field(default_factory=dict)
+
+
+class Builder:
+    """Makes the replacement's nodes and constants in the graph of a match, with the match's origins."""
+
+    __slots__ = ("_origin", "graph", "made")
+
+    def __init__(self, graph: Graph, origin: tuple[str, ...]) -> None:
+        self.graph = graph
+        self._origin = origin
+        self.made: list[Node] = []
+
+    def node(
+        self,
+        op: str,
+        inputs: Sequence[Value | None],
+        attrs: Mapping[str, Any] | None = None,
+        *,
+        outputs: int | Sequence[Type | None] = 1,
+        name: str = "",
+    ) -> Node:
+        """A new node; its result types are inferred by the engine if they are not given."""
+        node = self.graph.node(op, inputs, attrs, outputs=outputs, name=name, origin=self._origin)
+        self.made.append(node)
+        return node
+
+    def op(self, op: str, *inputs: Value | None, name: str = "", **attrs: Any) -> Value:
+        """A new one-result node; returns its result."""
+        return self.node(op, inputs, attrs, name=name).output
+
+    def constant(self, data: np.ndarray | float | int | Sequence[int], dtype: Any = None, name: str = "const") -> Value:
+        """A new constant (never edit an existing one: someone else may share it)."""
+        return self.graph.constant(np.asarray(data, dtype=dtype), name)

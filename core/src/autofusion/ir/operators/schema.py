@@ -1,0 +1,154 @@
+"""Operator schemas: what core knows about an operator, and the registry that plugins may extend.
+
+Operator names and semantics are those of the ONNX operator set at version ``OPSET``, whatever version the source
+model had: frontends upgrade. An operator without a schema is legal (it is opaque: its results have unknown types and
+nothing fuses over it), so that a model with one exotic operator still runs fused around it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from autofusion.errors import GraphError, PluginError, nearest
+from autofusion.ir.graph import Node
+from autofusion.ir.types import TensorType, Type
+
+OPSET = 23
+"""The one version of the ONNX operator set whose semantics the IR has."""
+
+
+class OpClass(enum.Enum):
+    """How an operator touches memory; region rules and the cost model go by it."""
+
+    POINTWISE = "pointwise"
+    """Each output element depends on the operand elements at its (broadcast) position only."""
+    REDUCTION = "reduction"
+    """Reduces over axes, or normalises along them (ReduceMean, Softmax, LayerNormalization, pooling)."""
+    CONTRACTION = "contraction"
+    """Sums of products with reuse: Conv, MatMul, Gemm, recurrent layers."""
+    MOVEMENT = "movement"
+    """Moves elements without arithmetic: Reshape, Transpose, Concat, Slice, Gather, Pad."""
+    OPAQUE = "opaque"
+    """Everything else; never fused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one run of a node does, whoever runs it.
+
+    ``flops`` counts a multiply-add as two; ``transcendentals`` counts evaluations of exp, erf, tanh and their like;
+    bytes are compulsory traffic (each operand read once, each result written once).
+    """
+
+    flops: float = 0.0
+    bytes_read: float = 0.0
+    bytes_written: float = 0.0
+    transcendentals: float = 0.0
+
+    def __add__(self, other: Work) -> Work:
+        return Work(
+            self.flops + other.flops,
+            self.bytes_read + other.bytes_read,
+            self.bytes_written + other.bytes_written,
+            self.transcendentals + other.transcendentals,
+        )
+
+
+REQUIRED = object()
+"""Default of an attribute that a node must state."""
+
+InferFunction = Callable[[Node], Sequence[Type | None]]
+WorkFunction = Callable[[Node], Work]
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Schema of one operator.
+
+    ``infer`` returns one type (or None) for each output from operand types, constants (``value.const``) and attributes;
+    it raises ShapeError if the operands do not fit. ``work`` gets a node with static types; None means: count the
+    bytes and one operation an element. ``deterministic`` operators may be constant-folded and deduplicated.
+    ``subgraphs`` names the attributes that hold body graphs; the operands after the ``explicit`` ones of such a node are
+    its captures, and they follow the body's own inputs.
+    """
+
+    name: str
+    op_class: OpClass
+    infer: InferFunction
+    min_inputs: int = 1
+    max_inputs: int | None = 1
+    outputs: int | None = 1
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    work: WorkFunction | None = None
+    deterministic: bool = True
+    subgraphs: tuple[str, ...] = ()
+
+
+_REGISTRY: dict[str, Operator] = {}
+
+
+def register(operator: Operator) -> Operator:
+    """Add a schema; raise PluginError if another one has the name."""
+    if _REGISTRY.get(operator.name, operator) != operator:
+        raise PluginError(f"operator '{operator.name}' already has another schema; choose a name in your own domain")
+    _REGISTRY[operator.name] = operator
+    return operator
+
+
+def find(name: str) -> Operator | None:
+    """The schema of ``name``, or None if the operator is opaque."""
+    return _REGISTRY.get(name)
+
+
+def known_names() -> list[str]:
+    """Every operator name with a schema, sorted."""
+    return sorted(_REGISTRY)
+
+
+def op_class(node: Node) -> OpClass:
+    """The class of the node's operator; OPAQUE without a schema."""
+    operator = _REGISTRY.get(node.op)
+    return OpClass.OPAQUE if operator is None else operator.op_class
+
+
+def attribute(node: Node, name: str) -> Any:
+    """The node's attribute, or the schema's default; raise GraphError if there is neither."""
+    if name in node.attrs:
+        return node.attrs[name]
+    operator = _REGISTRY.get(node.op)
+    if operator is None:
+        raise GraphError(f"{node.label} has no attribute '{name}', and '{node.op}' has no schema with a default")
+    if name not in operator.attributes:
+        raise GraphError(f"'{node.op}' has no attribute '{name}'{nearest(name, operator.attributes)}")
+    default = operator.attributes[name]
+    if default is REQUIRED:
+        raise GraphError(f"{node.label} must state attribute '{name}'")
+    return default
+
+
+def traffic(node: Node) -> tuple[float, float]:
+    """Compulsory bytes (read, written) of a node with static tensor types; an operand used twice is read once."""
+    read = sum(v.type.nbytes for v in dict.fromkeys(node.inputs) if v is not None and _static(v.type))
+    written = sum(v.type.nbytes for v in node.outputs if _static(v.type))
+    return float(read), float(written)
+
+
+def work(node: Node) -> Work:
+    """The node's work. For a fused node: the body's arithmetic, but only the traffic of its own operands."""
+    read, written = traffic(node)
+    body = node.attrs.get("body")
+    if body is not None:
+        inner = sum((work(n) for n in body.nodes), Work())
+        return Work(inner.flops, read, written, inner.transcendentals)
+    operator = _REGISTRY.get(node.op)
+    if operator is not None and operator.work is not None:
+        return operator.work(node)
+    elements = sum(v.type.numel for v in node.outputs if _static(v.type))
+    return Work(float(elements), read, written)
+
+
+def _static(type_: Type | None) -> bool:
+    return isinstance(type_, TensorType) and type_.is_static

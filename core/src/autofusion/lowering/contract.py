@@ -1,0 +1,228 @@
+"""What a kernel pack and the lowering say to each other: layouts, offers, tensor views, bound kernels.
+
+A pack *offers* to run a node, stating the operand layouts it wants and what it will cost. Lowering picks one offer per
+node so that the whole is cheapest, lays the buffers out, and *binds* each chosen offer to views of them. A pack whose
+kernels are native may then *assemble* neighbouring bound kernels into one call; all others run as Python callables.
+
+Layout facts that kernels may rely on, and must keep:
+
+- A plain tensor has row-major strides; unless the operand says ``strided``, they are dense.
+- A blocked tensor ``[N, C, *spatial]`` is stored as ``[N, ceil(C / block), *spatial, block]``. The lanes past C in the
+  last block are *unspecified*: a reader must not use them (not even times zero: they may be NaN), a writer may write
+  anything there.
+- A view may have a zero border around its spatial axes. The border is zero when a kernel reads it, and nobody but the
+  memory planner ever writes it. A reader states how much border it wants; a writer just writes the inside.
+- Everything is aligned to 64 bytes at the buffer's start; rows and channel blocks of a blocked tensor are aligned to
+  the block.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from autofusion.cost.target import Target
+from autofusion.ir.graph import Node
+from autofusion.ir.types import TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Storage order: ``block == 0`` is plain row-major, otherwise channels (axis 1) in blocks of that many."""
+
+    block: int = 0
+
+    def __str__(self) -> str:
+        return f"nc{self.block}" if self.block else "plain"
+
+
+PLAIN = Layout()
+
+
+class Numerics(enum.Enum):
+    """How a kernel's result may differ from the reference kernels' result."""
+
+    EXACT = "exact"
+    """Bit for bit the same arithmetic."""
+    REASSOCIATED = "reassociated"
+    """The same arithmetic in another order, or fused multiply-adds."""
+    APPROXIMATE = "approximate"
+    """Another algorithm with a bounded error (Winograd, polynomial functions beyond 2 ulp)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """What an offer wants of one operand or result.
+
+    ``border`` is the zero border that a reader needs: ``(low_1, ..., low_k, high_1, ..., high_k)`` over the k spatial
+    axes (the order of ONNX pads). ``bordered`` says that a writer can write inside a border, ``strided`` that the kernel
+    takes any strides between rows, channel blocks and batches (a slice of a larger buffer).
+    """
+
+    layout: Layout = PLAIN
+    border: tuple[int, ...] = ()
+    bordered: bool = False
+    strided: bool = False
+
+
+class BufferKind(enum.Enum):
+    """Who owns the memory behind a view."""
+
+    ARENA = "arena"
+    CONSTANT = "constant"
+    EXTERNAL = "external"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buffer:
+    """One piece of memory of a plan.
+
+    ARENA: ``offset`` bytes into the plan's arena. CONSTANT: ``array`` holds the data. EXTERNAL: ``slot`` numbers the
+    caller's arrays (graph inputs, then graph outputs), whose addresses are only known at each run; those are dense
+    and plain.
+    """
+
+    kind: BufferKind
+    nbytes: int
+    offset: int = -1
+    slot: int = -1
+    array: np.ndarray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TensorView:
+    """A tensor inside a buffer.
+
+    ``strides`` count elements. Plain: one for each axis. Blocked: ``(n, channel_block, *spatial)``; the lanes of a block
+    are contiguous. ``offset`` counts elements from the buffer's start to element (0, ..., 0), inside the border.
+    ``border`` is the zero border that is there, in the order of ``Operand.border``.
+    """
+
+    type: TensorType
+    layout: Layout
+    strides: tuple[int, ...]
+    buffer: Buffer
+    offset: int = 0
+    border: tuple[int, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The logical shape."""
+        return self.type.static_shape
+
+    @property
+    def is_dense(self) -> bool:
+        """True if a plain view is row-major without gaps."""
+        return self.layout == PLAIN and self.strides == dense_strides(self.shape)
+
+
+def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides in elements."""
+    strides, step = [], 1
+    for dim in reversed(shape):
+        strides.append(step)
+        step *= max(dim, 1)
+    return tuple(reversed(strides))
+
+
+PythonKernel = Callable[[Sequence[Any]], Sequence[Any]]
+"""A bound kernel as a Python callable: operand arrays in (None where absent), freshly made results out."""
+
+
+@dataclass(frozen=True, slots=True)
+class BindContext:
+    """What a kernel may use while it is bound.
+
+    ``cache`` lives as long as the session and is shared by its plans: packed weights belong there, keyed by
+    ``(kernel, id(array), ...)`` with the array itself kept in the entry. ``scratch`` is a byte view (uint8, plain) of the
+    size that the offer asked for, private to this step while it runs, or None.
+    """
+
+    target: Target
+    cache: dict[Any, Any]
+    scratch: TensorView | None = None
+
+
+BindFunction = Callable[[BindContext, Sequence[TensorView | None], Sequence[TensorView]], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One way to run a node.
+
+    ``inputs`` has one entry for each operand of the node (None where the operand is absent), ``outputs`` one for each
+    result. A constant operand always arrives as a plain CONSTANT view; a kernel that packs weights does so in ``bind``.
+    ``seconds`` is the pack's own estimate of the run time (None: the cost model prices the node's work).
+    ``inplace`` lists (result, operand) pairs that may share memory if the operand is not needed afterwards.
+    ``bind`` gets the node's views and returns a PythonKernel, or an object of the pack's own that its ``assemble``
+    understands. A result whose type is not static can only be made by a PythonKernel (its output views are absent).
+    """
+
+    kernel: str
+    inputs: tuple[Operand | None, ...]
+    outputs: tuple[Operand, ...]
+    bind: BindFunction
+    seconds: float | None = None
+    scratch: int = 0
+    numerics: Numerics = Numerics.REASSOCIATED
+    inplace: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a pack cannot run a node; ``reason`` completes the sentence "cannot run it: ..."."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BoundStep:
+    """A bound kernel with what it reads and writes, as handed to ``assemble``."""
+
+    node: Node
+    kernel: Any
+    inputs: tuple[TensorView | None, ...]
+    outputs: tuple[TensorView, ...]
+
+
+class Memory(Protocol):
+    """Addresses of a plan's memory."""
+
+    def address(self, view: TensorView) -> int:
+        """The address of the view's first element. ARENA and CONSTANT only."""
+        ...
+
+
+Segment = Callable[[Sequence[int]], None]
+"""Assembled steps: called with the address of every external slot."""
+
+
+class KernelPack(Protocol):
+    """What a kernel pack provides. ``kinds`` maps each fused kind that it implements to the kind's version."""
+
+    name: str
+    version: str
+    kinds: Mapping[str, str]
+    oracle: bool
+    """True if the pack runs operators by the book, one by one, on plain tensors: the reference and the fallback."""
+    launch_seconds: float
+    """Cost of starting one step of this pack, paid per node: Python call overhead, or a native dispatch."""
+
+    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refused:
+        """Offers for a node with static operand types, best first; ``Refused`` if the pack cannot run it."""
+        ...
+
+    def reorder(self, type_: TensorType, source: Operand, result: Operand, target: Target) -> Offer | None:
+        """An offer that copies a tensor from one layout or border to another, or None."""
+        ...
+
+    def assemble(self, steps: Sequence[BoundStep], memory: Memory, target: Target) -> Segment | None:
+        """One call that runs ``steps`` in order, or None if they should run as Python callables.
+
+        Only called with steps whose kernels this pack bound. Everything the segment needs must be owned by it.
+        """
+        ...

@@ -1,0 +1,5 @@
+"""Plugin contracts and discovery."""
+
+from autofusion.plugins.hookspecs import hookimpl
+
+__all__ = ["hookimpl"]

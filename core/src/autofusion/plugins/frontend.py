@@ -1,0 +1,48 @@
+"""What a frontend provides: model files in, graphs out, and the framework itself as an oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from autofusion.ir.graph import Graph
+
+Oracle = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """What the user may say about a model: which values are its inputs and outputs, and a key for encrypted files."""
+
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    key: bytes | None = None
+
+
+class Frontend(Protocol):
+    """Loads models of one format.
+
+    ``load`` returns a graph in the IR's operators (older operator versions are upgraded, layouts made explicit, captures of
+    subgraphs made operands), with every node's ``origin`` set to its source names; it raises ModelError (naming file, node,
+    what was expected) for anything it cannot read.
+    """
+
+    name: str
+    version: str
+    suffixes: Sequence[str]
+
+    def recognises(self, path: Path) -> bool:
+        """True if the content of ``path`` looks like this format (never raises)."""
+        ...
+
+    def load(self, path: Path, options: LoadOptions) -> Graph:
+        """Read the model."""
+        ...
+
+    def reference(self, path: Path, options: LoadOptions) -> Oracle:
+        """The model run by its own framework: the oracle. Raise PluginError if that is not installed."""
+        ...

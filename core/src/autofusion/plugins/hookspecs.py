@@ -1,0 +1,43 @@
+"""The hooks that a plugin may implement: one for each entry-point group.
+
+A plugin's entry point names a module that only holds hook implementations (``from autofusion.plugins import hookimpl``);
+heavy imports belong inside them. Each hook returns a list, so that one distribution can bring several packs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pluggy
+
+if TYPE_CHECKING:
+    from autofusion.cost.target import Target
+    from autofusion.fusion.rule import RulePack
+    from autofusion.lowering.contract import KernelPack
+    from autofusion.plugins.frontend import Frontend
+
+PROJECT = "autofusion"
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+GROUPS = {
+    "autofusion.frontends": "autofusion_frontends",
+    "autofusion.rules": "autofusion_rule_packs",
+    "autofusion.kernels": "autofusion_kernel_packs",
+}
+"""Entry-point group -> the hook that its plugins implement."""
+
+
+@hookspec
+def autofusion_frontends() -> list[Frontend]:  # type: ignore[empty-body]
+    """Frontends: each loads model files of one format into the IR."""
+
+
+@hookspec
+def autofusion_rule_packs() -> list[RulePack]:  # type: ignore[empty-body]
+    """Rule packs: named, versioned sets of rules."""
+
+
+@hookspec
+def autofusion_kernel_packs(target: Target) -> list[KernelPack]:  # type: ignore[empty-body]
+    """Kernel packs that run on ``target``; an empty list if this machine is not supported."""
