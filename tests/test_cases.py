@@ -10,6 +10,7 @@ import fnmatch
 import importlib.util
 import json
 import tomllib
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 
 import autofusion as af
 from autofusion.errors import AutofusionError
+from autofusion.fusion.ledger import Verdict
 
 HERE = Path(__file__).parent
 CASES = {path.parent.name[:3]: path.parent for path in sorted((HERE / "cases").glob("*/case.json"))}
@@ -116,10 +118,21 @@ def test_case(case: str, level: str) -> None:
     forbidden = [glob for word in spec["must_not"] for glob in FORBIDDEN_RULES.get(word, [])]
     fused = [
         (record.rule, record.nodes)
-        for record in session.ledger.records
-        if record.verdict == "fused" and any(fnmatch.fnmatch(record.rule, glob) for glob in forbidden)
+        for record in session.ledger.of(Verdict.FUSED)
+        if any(fnmatch.fnmatch(record.rule.partition("@")[0], glob) for glob in forbidden)
     ]
     assert not fused, f"must not fuse here ({', '.join(spec['must_not'])}), but the ledger says {fused}"
+
+
+def test_forbidden_fusions_are_rules_of_ours() -> None:
+    rules = [
+        rule.name
+        for entry in entry_points(group="autofusion.rules")
+        for pack in entry.load().autofusion_rule_packs()
+        for rule in pack.rules
+    ]
+    idle = {word for word, globs in FORBIDDEN_RULES.items() if not any(fnmatch.filter(rules, glob) for glob in globs)}
+    assert not idle, f"no installed rule is meant by {sorted(idle)}, so forbidding them checks nothing"
 
 
 def test_expected_failures_name_cases() -> None:
