@@ -89,7 +89,7 @@ def host_isa(name: str | None = None) -> Isa:
     isas = host_isas()
     if not isas:
         raise UnsupportedIsaError(
-            "this machine has none of the instruction sets that 'autofusion-kernels-cpu' generates code for: expected one "
+            "this machine has none of the instruction sets of 'autofusion-kernels-cpu': expected one "
             f"of {', '.join(ISAS)} (x86-64 needs AVX2 and FMA); use another kernel pack"
         )
     if not wanted:

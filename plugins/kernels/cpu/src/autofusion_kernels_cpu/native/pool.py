@@ -1,0 +1,153 @@
+"""Worker threads that run step tables: one pool for each number of threads, shared by all programs of the process.
+
+Workers are Python threads inside one foreign call that never returns to Python until the pool closes, so they hold no
+interpreter lock. They start at the first run, and again in a child process after a fork, where the parent's do not
+exist.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import os
+import sys
+import threading
+import time
+import weakref
+
+import numpy as np
+
+from autofusion.errors import OptionError
+from autofusion_kernels_cpu.codegen.isa import host_isa
+from autofusion_kernels_cpu.native import interpreter
+from autofusion_kernels_cpu.native.jit import jit
+
+# About 50 us of spinning: longer than the gap between two runs in a loop, shorter than a scheduler's time slice.
+_SPINS = {True: 1000, False: 4000}
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+
+
+def _portable_sleep() -> tuple[int, int]:
+    """Address of a C function void(i32), and its argument, that yields the processor for a moment."""
+    if sys.platform == "win32":
+        # Sleep(0) yields to any ready thread; 1 would be up to 15 ms.
+        return ctypes.cast(ctypes.WinDLL("kernel32").Sleep, ctypes.c_void_p).value or 0, 0
+    return ctypes.cast(ctypes.CDLL(None).usleep, ctypes.c_void_p).value or 0, 50
+
+
+class Pool:
+    """`threads - 1` workers and the calling thread. Runs are serialised by a lock, so any Python thread may call."""
+
+    def __init__(self, threads: int, futex: bool | None = None) -> None:
+        if threads < 1:
+            raise OptionError(f"option 'threads': expected at least 1, found {threads}")
+        self.threads = threads
+        self._futex = sys.platform == "linux" if futex is None else futex
+        self._lock = threading.Lock()
+        self._workers: list[threading.Thread] = []
+        self._started = False
+        self._context()
+        _pools.add(self)
+
+    def _context(self) -> None:
+        self._memory = np.zeros(interpreter.CONTEXT_BYTES + 64, np.uint8)
+        start = -self._memory.ctypes.data % 64
+        self._words = self._memory[start : start + interpreter.CONTEXT_BYTES].view(np.int64)
+        self._address = self._memory.ctypes.data + start
+        self._set(interpreter.THREADS, self.threads)
+        spins = _SPINS[host_isa().is_x86]
+        self._set(interpreter.IDLE_SPINS, spins)
+        self._set(interpreter.BARRIER_SPINS, spins)
+        if not self._futex:
+            function, argument = _portable_sleep()
+            self._set(interpreter.SLEEP_FUNCTION, function)
+            self._set(interpreter.SLEEP_ARGUMENT, argument)
+
+    def _set(self, offset: int, value: int) -> None:
+        self._words[offset // 8] = value
+
+    def _start(self) -> None:
+        address = jit().load(interpreter.InterpreterModule(host_isa(), self._futex))
+        # CFUNCTYPE releases the interpreter lock around the call.
+        self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address["run"])
+        self._release = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address["release"])
+        worker = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(address["worker"])
+        for number in range(1, self.threads):
+            thread = threading.Thread(
+                target=worker, args=(self._address, number), name=f"autofusion-{number}", daemon=True
+            )
+            thread.start()
+            self._workers.append(thread)
+        self._started = True
+
+    @property
+    def lock(self) -> threading.Lock:
+        """Held during a run; a program patches its tables under it."""
+        return self._lock
+
+    def run_locked(self, steps: np.ndarray, times: np.ndarray | None = None) -> None:
+        """Run a table, int64 [n, 4], with the lock held.
+
+        `times`, int64 [n + 1], receives the clock at the start and after each step.
+        """
+        if not len(steps):
+            return
+        if not self._started:
+            self._start()
+        words = self._words
+        words[interpreter.STEPS // 8] = steps.ctypes.data
+        words[interpreter.STEP_COUNT // 8] = len(steps)
+        words[interpreter.TIMES // 8] = 0 if times is None else times.ctypes.data
+        self._run(self._address)
+
+    def close(self) -> None:
+        """Stop and join the workers; a later run starts new ones."""
+        with self._lock:
+            if self._workers:
+                self._set(interpreter.STOP, 1)
+                self._release(self._address)
+                for thread in self._workers:
+                    thread.join()
+            self._forget()
+
+    def _forget(self) -> None:
+        self._workers, self._started = [], False
+        self._context()
+
+    def _after_fork_in_child(self) -> None:
+        # Another thread of the parent may have held the lock; neither it nor the workers exist here.
+        self._lock = threading.Lock()
+        self._forget()
+
+
+@functools.cache
+def pool(threads: int) -> Pool:
+    """The pool of this process with that many threads."""
+    return Pool(threads)
+
+
+@functools.cache
+def clock_hertz() -> float:
+    """Ticks a second of the clock that `times` are in."""
+    read = ctypes.CFUNCTYPE(ctypes.c_int64)(
+        jit().load(interpreter.InterpreterModule(host_isa(), sys.platform == "linux"))["clock"]
+    )
+    wall, ticks = time.perf_counter(), read()
+    time.sleep(0.02)
+    return (read() - ticks) / (time.perf_counter() - wall)
+
+
+@atexit.register
+def _close_all() -> None:
+    for each in list(_pools):
+        each.close()
+
+
+def _reset_after_fork() -> None:
+    for each in list(_pools):
+        each._after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -1,0 +1,118 @@
+"""What kernels hand over to be run natively, and the program that a list of them becomes.
+
+A kernel binds to tensor views and yields `NativeStep`s; once the plan's memory exists, a `Program` turns them into
+one table of int64 and runs it in one foreign call. Addresses of the caller's own arrays change with every run: the
+few table slots that hold them are patched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from autofusion.errors import KernelError
+from autofusion.lowering.contract import BufferKind, Memory, TensorView
+from autofusion_kernels_cpu.native.pool import Pool, clock_hertz
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ref:
+    """A buffer of a step: a view's first element, or an array that the kernel owns (packed weights), plus bytes."""
+
+    source: TensorView | np.ndarray
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NativeStep:
+    """One call of a kernel function on all threads.
+
+    `function` is an address from the Jit; `buffers` and `params` (int64) are what the kernel's module declared, in
+    that order. `barrier` makes all threads wait for each other afterwards; leave it out only if the next step touches
+    nothing that another thread writes here.
+    """
+
+    function: int
+    buffers: tuple[Ref, ...]
+    params: np.ndarray
+    barrier: bool = True
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NativeKernel:
+    """A bound kernel: what this pack's `bind` functions return and its `assemble` understands."""
+
+    steps: tuple[NativeStep, ...]
+
+
+class Program:
+    """Bound kernels assembled for one memory: a `Segment`. Owns or references everything that its table points to."""
+
+    def __init__(self, pool: Pool, kernels: Sequence[NativeKernel], memory: Memory) -> None:
+        self.pool, self._memory = pool, memory
+        self.steps = steps = [step for kernel in kernels for step in kernel.steps]
+        self._owners = np.repeat(np.arange(len(kernels)), [len(kernel.steps) for kernel in kernels])
+        self._kernel_count = len(kernels)
+        buffers: list[int] = []
+        self._patches: list[tuple[int, int, int]] = []
+        table = np.zeros((len(steps), 4), np.int64)
+        # Parameters of a step start on a cache line.
+        sizes = [-(-len(step.params) // 8) * 8 for step in steps]
+        self._params = np.zeros(sum(sizes) + 8, np.int64)
+        start = -(self._params.ctypes.data // 8) % 8
+        for row, step, size in zip(table, steps, sizes, strict=True):
+            if step.params.dtype != np.int64:
+                raise KernelError(f"step '{step.name}': expected params of int64, found {step.params.dtype}")
+            row[0] = step.function
+            row[1] = len(buffers)
+            for ref in step.buffers:
+                buffers.append(self._address(ref, len(buffers), memory))
+            self._params[start : start + len(step.params)] = step.params
+            row[2] = self._params.ctypes.data + 8 * start
+            row[3] = int(step.barrier)
+            start += size
+        self._buffers = np.array(buffers or [0], np.int64)
+        table[:, 1] = self._buffers.ctypes.data + 8 * table[:, 1]
+        if len(steps):
+            # The caller may only go on when every thread has finished.
+            table[-1, 3] = 1
+        self._table = table
+        self._slots = memoryview(self._buffers)
+        self._last: tuple[int, ...] = ()
+
+    def _address(self, ref: Ref, position: int, memory: Memory) -> int:
+        if isinstance(ref.source, np.ndarray):
+            return int(ref.source.ctypes.data) + ref.offset
+        view = ref.source
+        if view.buffer.kind is BufferKind.EXTERNAL:
+            self._patches.append((position, view.buffer.slot, view.offset * view.type.dtype.itemsize + ref.offset))
+            return 0
+        return memory.address(view) + ref.offset
+
+    def _bind(self, external: Sequence[int]) -> None:
+        addresses = tuple(external)
+        if addresses != self._last:
+            for position, slot, offset in self._patches:
+                self._slots[position] = addresses[slot] + offset
+            self._last = addresses
+
+    def run(self, addresses: Sequence[int] = ()) -> None:
+        """Run all steps; `addresses` has the address of each of the caller's arrays, by slot."""
+        with self.pool.lock:
+            self._bind(addresses)
+            self.pool.run_locked(self._table)
+
+    def run_timed(self, addresses: Sequence[int] = ()) -> Sequence[float]:
+        """Run all steps; return the seconds of every bound kernel, as thread 0 saw them, barriers included."""
+        return np.bincount(self._owners, self.time_steps(addresses), self._kernel_count).tolist()
+
+    def time_steps(self, addresses: Sequence[int] = ()) -> np.ndarray:
+        """Run all steps; return the seconds of every native step."""
+        times = np.zeros(len(self.steps) + 1, np.int64)
+        with self.pool.lock:
+            self._bind(addresses)
+            self.pool.run_locked(self._table, times)
+        return np.diff(times) / clock_hertz()
