@@ -53,6 +53,8 @@ class Op:
     ``inputs``: operand patterns; missing trailing operands must be absent in the graph unless ``open_inputs``.
     ``attrs``: required values (compared with the schema's default filled in) or predicates.
     ``shared``: the node may have consumers outside the match (it must then survive the rewrite).
+    ``where``: a condition on the whole node, asked before its operands are looked at. At the root, a node that does not
+    meet it is no site at all, and nothing is recorded: what a rule finds but must refuse belongs into its ``check``.
     """
 
     ops: tuple[str, ...]
@@ -62,6 +64,7 @@ class Op:
     shared: bool = False
     open_inputs: bool = False
     result: int = 0
+    where: Callable[[Node], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +108,12 @@ def op(
     shared: bool = False,
     open_inputs: bool = False,
     result: int = 0,
+    where: Callable[[Node], bool] | None = None,
     **attrs: Any,
 ) -> Op:
     """A pattern node; ``ops`` is one operator name or several."""
     names = (ops,) if isinstance(ops, str) else tuple(ops)
-    return Op(names, inputs, name, tuple(attrs.items()), shared, open_inputs, result)
+    return Op(names, inputs, name, tuple(attrs.items()), shared, open_inputs, result, where)
 
 
 def var(name: str, where: Callable[[Value], bool] | None = None, *, optional: bool = False) -> Var:
