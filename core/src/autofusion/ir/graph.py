@@ -210,6 +210,10 @@ class Graph:
         """``name``, or the first of ``name_1``, ``name_2``... that no value of the graph has yet."""
         return _unique(self._value_names, name)
 
+    def unique_node_name(self, name: str) -> str:
+        """``name``, or the first of ``name_1``, ``name_2``... that no node of the graph has yet."""
+        return _unique(self._names, name)
+
     def add_input(self, name: str, type: Type | None, default: np.ndarray | None = None) -> Value:
         """Append a graph input; ``default`` makes it optional for the caller, who may still override it."""
         value = Value(_unique(self._value_names, name), type, default=default)
@@ -219,6 +223,8 @@ class Graph:
     def constant(self, data: np.ndarray, name: str = "const") -> Value:
         """Make a constant value. The array is marked read-only: constants are shared, so nobody may edit them."""
         array = np.asarray(data)
+        if not array.flags.c_contiguous:
+            array = array.copy(order="C")
         if array.flags.writeable:
             array = array.view()
             array.flags.writeable = False
@@ -354,7 +360,7 @@ class Graph:
 def copy_node(node: Node, into: Graph, values: dict[Value, Value]) -> Node:
     """Append a copy of ``node`` to ``into`` with the same names; ``values`` maps operands and receives the results.
 
-    Constants are copied on demand; any other operand must already be in ``values``.
+    The caller makes the names unique where ``into`` may have them already. Constants are copied on demand; any other operand must already be in ``values``.
     """
     new = Node(into, node.op, node.attrs, node.name, node.origin)
     for value in node.inputs:
@@ -363,7 +369,6 @@ def copy_node(node: Node, into: Graph, values: dict[Value, Value]) -> Node:
         values[value] = Value(value.name, value.type, new, value.index)
         new.outputs.append(values[value])
     into._nodes[new] = None
-    into._names.setdefault(node.name, 0)
     return new
 
 

@@ -12,8 +12,10 @@ Layout facts that kernels may rely on, and must keep:
   anything there.
 - A view may have a zero border around its spatial axes. The border is zero when a kernel reads it, and nobody but the
   memory planner ever writes it. A reader states how much border it wants; a writer just writes the inside.
-- Everything is aligned to 64 bytes at the buffer's start; rows and channel blocks of a blocked tensor are aligned to
-  the block.
+- The lanes of a block are aligned to their own size (64 bytes at most). A plain view is only aligned to its element:
+  it may be a part of a larger tensor.
+- A blocked view has whatever row, channel-block and batch strides it says; its pixels are adjacent (the last spatial
+  stride is the block).
 """
 
 from __future__ import annotations
@@ -21,13 +23,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
 from autofusion.cost.target import Target
 from autofusion.ir.graph import Node
-from autofusion.ir.types import TensorType
+from autofusion.ir.types import TensorType, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,8 @@ class Operand:
     """What an offer wants of one operand or result.
 
     ``border`` is the zero border that a reader needs: ``(low_1, ..., low_k, high_1, ..., high_k)`` over the k spatial
-    axes (the order of ONNX pads). ``bordered`` says that a writer can write inside a border, ``strided`` that the kernel
-    takes any strides between rows, channel blocks and batches (a slice of a larger buffer).
+    axes (the order of ONNX pads). ``bordered`` says that a writer can write inside a border. ``strided`` says of a plain
+    operand that the kernel takes any strides (a blocked operand always has to).
     """
 
     layout: Layout = PLAIN
@@ -120,6 +122,11 @@ class TensorView:
         return self.layout == PLAIN and self.strides == dense_strides(self.shape)
 
 
+def storable(type_: Type | None) -> TypeGuard[TensorType]:
+    """True for what a plan's memory can hold: tensors of static shape whose elements are not Python objects."""
+    return isinstance(type_, TensorType) and type_.is_static and type_.dtype.kind != "O"
+
+
 def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Row-major strides in elements."""
     strides, step = [], 1
@@ -130,7 +137,11 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 PythonKernel = Callable[[Sequence[Any]], Sequence[Any]]
-"""A bound kernel as a Python callable: operand arrays in (None where absent), freshly made results out."""
+"""A bound kernel as a Python callable: operand arrays in (None where absent), freshly made results out.
+
+A plain operand is an array of the logical shape; a blocked one has its stored shape ``[N, ceil(C / block), *spatial, block]``
+without the border, and so must a blocked result. Sequences are lists, an absent optional is None.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +208,16 @@ class Memory(Protocol):
         ...
 
 
-Segment = Callable[[Sequence[int]], None]
-"""Assembled steps: called with the address of every external slot."""
+class Segment(Protocol):
+    """Assembled steps, run with the address of every external slot (inputs, then outputs)."""
+
+    def run(self, addresses: Sequence[int]) -> None:
+        """Run all steps."""
+        ...
+
+    def run_timed(self, addresses: Sequence[int]) -> Sequence[float]:
+        """Run all steps; return the seconds that each took."""
+        ...
 
 
 class KernelPack(Protocol):
@@ -209,6 +228,8 @@ class KernelPack(Protocol):
     kinds: Mapping[str, str]
     oracle: bool
     """True if the pack runs operators by the book, one by one, on plain tensors: the reference and the fallback."""
+    blocks: Sequence[int]
+    """Channel blocks of the layouts that the pack's kernels use; empty if all are plain."""
     launch_seconds: float
     """Cost of starting one step of this pack, paid per node: Python call overhead, or a native dispatch."""
 

@@ -1,0 +1,124 @@
+"""Specialise a graph for given input types: bind dims, infer types, fold what has become constant.
+
+With static input shapes every ``Shape -> Gather -> Concat -> Reshape`` chain of a dynamic model turns into constants, so
+that rules and kernels only ever see static shapes, and a dynamic model loses no fusion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from autofusion.errors import ShapeError
+from autofusion.ir import operators
+from autofusion.ir.graph import Graph, Node, Value, copy_node
+from autofusion.ir.infer import infer_node
+from autofusion.ir.types import TensorType, Type
+
+Evaluate = Callable[[Node, Sequence[np.ndarray | None]], Sequence[np.ndarray]]
+"""Runs one node on constant operands (the oracle pack does)."""
+
+FOLD_BYTES = 1 << 24
+"""A constant result larger than this, and larger than what it is made from, is computed at run time instead."""
+
+
+def specialise(graph: Graph, input_types: Mapping[str, Type], evaluate: Evaluate) -> Graph:
+    """Return a copy of ``graph`` whose inputs have ``input_types`` (missing ones keep theirs), inferred and folded.
+
+    Raises ShapeError if the types do not fit the graph.
+    """
+    new = graph.copy()
+    for value in new.inputs:
+        value.type = input_types.get(value.name, value.type)
+    new.sort()
+    for node in new.nodes:
+        fold(new, node, evaluate)
+    new.prune()
+    new.sort()
+    return new
+
+
+def fold(graph: Graph, node: Node, evaluate: Evaluate) -> None:
+    """Infer the types of ``node``'s results, and replace them by constants where their data is known."""
+    if node.op == "If" and _inline_if(graph, node, evaluate):
+        return
+    infer_node(node)
+    data = _known(node, evaluate)
+    if data is not None:
+        for value, array in zip(node.outputs, data, strict=True):
+            if value.use_count:
+                graph.replace_uses(value, graph.constant(array, value.name))
+
+
+def _known(node: Node, evaluate: Evaluate) -> Sequence[np.ndarray] | None:
+    operator = operators.find(node.op)
+    if operator is None or not operator.deterministic or operator.subgraphs:
+        return None
+    if node.op in ("Shape", "Size"):
+        return _shape_of(node)
+    if not node.inputs or any(v is not None and v.const is None for v in node.inputs):
+        return None
+    if all(v is None for v in node.inputs):
+        return None
+    if any(not isinstance(v.type, TensorType) for v in node.outputs):
+        return None
+    made = sum(v.type.nbytes for v in node.outputs if isinstance(v.type, TensorType) and v.type.is_static)
+    read = sum(v.const.nbytes for v in node.inputs if v is not None and v.const is not None)
+    if made > max(FOLD_BYTES, read):
+        return None
+    return evaluate(node, [None if v is None else v.const for v in node.inputs])
+
+
+def _shape_of(node: Node) -> list[np.ndarray] | None:
+    operand = node.inputs[0]
+    if operand is None or operand.shape is None:
+        return None
+    if node.op == "Shape":
+        rank = len(operand.shape)
+        low, high = _clamp(node.attr("start", 0), rank), _clamp(node.attr("end", rank), rank)
+        dims = operand.shape[low : max(low, high)]
+        return [np.array(dims, np.int64)] if all(isinstance(d, int) for d in dims) else None
+    if not all(isinstance(d, int) for d in operand.shape):
+        return None
+    return [np.array(np.prod(np.array(operand.shape, np.int64)), np.int64)]
+
+
+def _clamp(axis: int, rank: int) -> int:
+    return min(max(axis + rank if axis < 0 else axis, 0), rank)
+
+
+def _inline_if(graph: Graph, node: Node, evaluate: Evaluate) -> bool:
+    """Replace an If with a constant condition by the branch it takes."""
+    condition = node.inputs[0]
+    if condition is None or condition.const is None:
+        return False
+    taken: Graph = node.attrs["then_branch" if bool(np.all(condition.const)) else "else_branch"]
+    captures = node.inputs[1:]
+    if len(captures) != len(taken.inputs):
+        raise ShapeError(f"{node.label}: its branch has {len(taken.inputs)} inputs, but {len(captures)} captures")
+    results, made = inline(graph, taken, [c for c in captures if c is not None])
+    for value, result in zip(node.outputs, results, strict=True):
+        graph.replace_uses(value, result)
+    for inner in made:
+        fold(graph, inner, evaluate)
+    return True
+
+
+def inline(graph: Graph, body: Graph, operands: Sequence[Value]) -> tuple[list[Value], list[Node]]:
+    """Copy ``body`` into ``graph`` with ``operands`` for its inputs; return its result values and the new nodes."""
+    values = dict(zip(body.inputs, operands, strict=True))
+    made = []
+    for node in body.nodes:
+        new = copy_node(node, graph, values)
+        new.name = graph.unique_node_name(new.name)
+        for value in new.outputs:
+            value.name = graph.unique_value_name(value.name)
+        made.append(new)
+    results = []
+    for value in body.outputs:
+        if value not in values:
+            assert value.const is not None, f"output '{value.name}' of graph '{body.name}' is not defined in it"
+            values[value] = graph.constant(value.const, value.name)
+        results.append(values[value])
+    return results, made

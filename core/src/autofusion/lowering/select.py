@@ -1,0 +1,144 @@
+"""Choose one offer for every node so that kernels and reorders together cost least.
+
+A layout is only worth what its neighbours make of it, so the choice is joint: a first pass in topological order follows
+the producers, then sweeps re-choose each node given all its neighbours until nothing changes. Reorders are priced as the
+traffic they cause, once for each (value, layout), since consumers share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from autofusion.cost.target import Target
+from autofusion.errors import KernelError
+from autofusion.ir.graph import Graph, Node, Value
+from autofusion.lowering.concat import concat_offers
+from autofusion.lowering.contract import PLAIN, KernelPack, Layout, Offer, Refused, storable
+from autofusion.lowering.views import alias_offers
+
+_SWEEPS = 4
+
+PriceOffer = Callable[[Node, Offer, KernelPack], float]
+"""Seconds that an offer takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An offer of a pack (None: core's own views) with its price in seconds."""
+
+    pack: KernelPack | None
+    offer: Offer
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The candidate chosen for a node, and those that lost, best first; packs that refused, with their reasons."""
+
+    chosen: Candidate
+    losers: tuple[Candidate, ...]
+    refusals: tuple[tuple[str, str], ...]
+
+
+def candidates(
+    node: Node, packs: Sequence[KernelPack], target: Target, price: PriceOffer
+) -> tuple[list[Candidate], list[tuple[str, str]]]:
+    """Every offer for ``node``, cheapest first, and the refusals. Oracle packs are only asked if no other pack offers."""
+    found: list[Candidate] = []
+    refusals: list[tuple[str, str]] = []
+    for oracle in (False, True):
+        for pack in packs:
+            if pack.oracle is not oracle:
+                continue
+            try:
+                answer = pack.offer(node, target)
+            except Exception as error:  # a broken pack must not take the others down
+                answer = Refused(f"it raised {type(error).__name__}: {error}")
+            if isinstance(answer, Refused):
+                refusals.append((pack.name, answer.reason))
+                continue
+            found += [Candidate(pack, offer, price(node, offer, pack)) for offer in answer]
+        if found:
+            break
+    blocks = sorted({block for pack in packs for block in pack.blocks})
+    found += [Candidate(None, offer, 0.0) for offer in (*alias_offers(node, blocks), *concat_offers(node, blocks))]
+    return sorted(found, key=lambda c: c.seconds), refusals
+
+
+class Selector:
+    """Chooses offers for one graph."""
+
+    def __init__(self, graph: Graph, packs: Sequence[KernelPack], target: Target, price: PriceOffer) -> None:
+        self._nodes = graph.nodes
+        self._target = target
+        self._candidates: dict[Node, list[Candidate]] = {}
+        self._refusals: dict[Node, list[tuple[str, str]]] = {}
+        self._chosen: dict[Node, Candidate] = {}
+        self._outputs = set(graph.outputs)
+        for node in self._nodes:
+            found, refusals = candidates(node, packs, target, price)
+            if not found:
+                reasons = "; ".join(f"{pack}: {reason}" for pack, reason in refusals) or "no kernel pack is installed"
+                raise KernelError(f"no kernel runs {node.label} ({node.op}): {reasons}")
+            self._candidates[node], self._refusals[node] = found, refusals
+
+    def run(self) -> dict[Node, Choice]:
+        """The choice for every node."""
+        for node in self._nodes:
+            self._choose(node, consumers=False)
+        for _ in range(_SWEEPS):
+            before = dict(self._chosen)
+            for node in (*reversed(self._nodes), *self._nodes):
+                self._choose(node, consumers=True)
+            if before == self._chosen:
+                break
+        return {
+            node: Choice(
+                self._chosen[node],
+                tuple(c for c in self._candidates[node] if c is not self._chosen[node]),
+                tuple(self._refusals[node]),
+            )
+            for node in self._nodes
+        }
+
+    def _choose(self, node: Node, *, consumers: bool) -> None:
+        options = self._candidates[node]
+        if len(options) == 1:
+            self._chosen[node] = options[0]
+            return
+        costs = [(c.seconds + self._edges(node, c, consumers), index) for index, c in enumerate(options)]
+        self._chosen[node] = options[min(costs)[1]]
+
+    def _edges(self, node: Node, candidate: Candidate, consumers: bool) -> float:
+        total = 0.0
+        for value in dict.fromkeys(node.inputs):
+            if value is None or value.const is not None:
+                continue
+            wanted = {
+                o.layout for v, o in zip(node.inputs, candidate.offer.inputs, strict=True) if v is value and o is not None
+            }
+            have = self._layout(value)
+            total += sum(self._reorder_seconds(value) for w in wanted if w != have)
+        if consumers:
+            for value, operand in zip(node.outputs, candidate.offer.outputs, strict=True):
+                readers = {self._wanted(user, i) for user, i in value.uses}
+                if value in self._outputs:
+                    readers.add(PLAIN)
+                total += sum(self._reorder_seconds(value) for w in readers if w is not None and w != operand.layout)
+        return total
+
+    def _layout(self, value: Value) -> Layout:
+        if value.producer is None or value.producer not in self._chosen:
+            return PLAIN
+        return self._chosen[value.producer].offer.outputs[value.index].layout
+
+    def _wanted(self, user: Node, index: int) -> Layout | None:
+        chosen = self._chosen.get(user)
+        operand = chosen.offer.inputs[index] if chosen is not None else None
+        return None if operand is None else operand.layout
+
+    def _reorder_seconds(self, value: Value) -> float:
+        if not storable(value.type):
+            return 0.0
+        return 2 * value.type.nbytes / self._target.bandwidth_l3 + 1e-6

@@ -1,0 +1,106 @@
+"""From a model file, or a graph, to a session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autofusion.cost.model import CostModel
+from autofusion.cost.target import Target
+from autofusion.errors import OptionError, nearest
+from autofusion.fusion.options import FusionOptions
+from autofusion.fusion.rule import Level
+from autofusion.ir.graph import Graph
+from autofusion.ir.specialise import specialise
+from autofusion.plugins.frontend import LoadOptions
+from autofusion.plugins.registry import Registry, default_registry
+from autofusion.runtime.context import Context
+from autofusion.runtime.executor import static_key
+from autofusion.runtime.session import Session
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+
+def load(
+    model: str | PathLike[str],
+    *,
+    inputs: Sequence[str] = (),
+    outputs: Sequence[str] = (),
+    key: bytes | None = None,
+    registry: Registry | None = None,
+) -> Graph:
+    """Read a model file (or SavedModel directory) into a graph with the frontend that recognises it.
+
+    Raises ModelError if the file is broken, of an unknown kind, or uses what its frontend does not know.
+    """
+    registry = registry or default_registry()
+    path = Path(model)
+    return registry.frontend_for(path).load(path, LoadOptions(tuple(inputs), tuple(outputs), key))
+
+
+def compile(
+    model: str | PathLike[str] | Graph,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    level: str | Level = Level.FULL,
+    threads: int | None = None,
+    only: Sequence[str] = (),
+    disable: Sequence[str] = (),
+    disable_sites: Sequence[str] = (),
+    priorities: Mapping[str, int] | None = None,
+    memory_budget: int | None = None,
+    inputs: Sequence[str] = (),
+    outputs: Sequence[str] = (),
+    key: bytes | None = None,
+    target: Target | None = None,
+    registry: Registry | None = None,
+) -> Session:
+    """Compile a model and return its session.
+
+    ``shapes`` (input name -> shape) compiles for these shapes now; dims that the model leaves open and that are not stated are
+    taken from the inputs of each run. ``level`` is ``off``, ``basic`` or ``full``. ``threads`` defaults to the cores this process
+    may use. ``only``, ``disable`` (rule names or globs) and ``disable_sites`` (source node names) switch rules and places;
+    ``memory_budget`` (bytes) refuses fusions that would raise the peak beyond it.
+    """
+    from autofusion.cost.detect import detect
+
+    registry = registry or default_registry()
+    threads = _threads(threads)
+    graph = model if isinstance(model, Graph) else load(model, inputs=inputs, outputs=outputs, key=key, registry=registry)
+    target = target or detect(threads)
+    options = FusionOptions(
+        level=parse_level(level),
+        only=tuple(only),
+        disable=tuple(disable),
+        disable_sites=tuple(disable_sites),
+        priorities=dict(priorities or {}),
+        memory_budget_bytes=memory_budget,
+    )
+    context = Context(registry.rule_packs, registry.kernel_packs(target), target, CostModel(target), options)
+    session = Session(specialise(graph, {}, context.evaluate), context)
+    if shapes is not None:
+        session.prepare({name: tuple(shape) for name, shape in shapes.items()})
+    elif static_key(session.graph) is not None:
+        session.prepare({})
+    return session
+
+
+def parse_level(level: str | Level) -> Level:
+    """``off``, ``basic`` or ``full``; raise OptionError for anything else."""
+    if isinstance(level, Level):
+        return level
+    names = [each.name.lower() for each in Level]
+    if level not in names:
+        raise OptionError(f"unknown level '{level}': expected one of {', '.join(names)}{nearest(level, names)}")
+    return Level[level.upper()]
+
+
+def _threads(threads: int | None) -> int:
+    if threads is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not isinstance(threads, int) or threads < 1:
+        raise OptionError(f"threads must be a whole number of at least 1, found {threads!r}")
+    return threads

@@ -1,0 +1,71 @@
+"""Everything that compiling a graph needs, shared by a session and the bodies of its control-flow nodes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from autofusion.cost.model import CostModel
+from autofusion.cost.target import Target
+from autofusion.errors import KernelError, PluginError
+from autofusion.fusion.ledger import Ledger
+from autofusion.fusion.optimise import optimise, prepare
+from autofusion.fusion.options import FusionOptions
+from autofusion.fusion.rule import RulePack
+from autofusion.ir.graph import Graph, Node
+from autofusion.ir.types import TensorType
+from autofusion.lowering.contract import PLAIN, BindContext, Buffer, BufferKind, KernelPack, Offer, Refused, TensorView, dense_strides
+
+
+@dataclass(slots=True)
+class Context:
+    """``cache`` holds packed weights and the like for the life of the session; ``plan_limit`` bounds cached plans per graph."""
+
+    rule_packs: Sequence[RulePack]
+    kernel_packs: Sequence[KernelPack]
+    target: Target
+    cost_model: CostModel
+    options: FusionOptions
+    plan_limit: int = 8
+    cache: dict[Any, Any] = field(default_factory=dict)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def oracle(self) -> KernelPack:
+        """The pack that runs operators by the book; raise PluginError if none is installed."""
+        for pack in self.kernel_packs:
+            if pack.oracle:
+                return pack
+        raise PluginError("no reference kernel pack is installed, and constants cannot be folded; install autofusion-kernels-reference")
+
+    def evaluate(self, node: Node, inputs: Sequence[np.ndarray | None]) -> Sequence[np.ndarray]:
+        """Run one node on constant operands with the oracle pack."""
+        offers = self.oracle.offer(node, self.target)
+        if isinstance(offers, Refused):
+            raise KernelError(f"the reference pack cannot run {node.label} ({node.op}): {offers.reason}")
+        views = [None if v is None else constant_view(v) for v in inputs]
+        kernel = offers[0].bind(BindContext(self.target, self.cache), views, [])
+        results: Sequence[np.ndarray] = kernel(inputs)
+        return results
+
+    def prepare(self, graph: Graph) -> tuple[Graph, Ledger]:
+        """The shape-independent rules, once for a graph."""
+        return prepare(graph, self.rule_packs, self.options)
+
+    def optimise(self, graph: Graph) -> tuple[Graph, Ledger]:
+        """All rules, for a graph with static shapes."""
+        return optimise(graph, self.rule_packs, self.kernel_packs, self.target, self.cost_model, self.options)
+
+    def price(self, node: Node, offer: Offer, pack: KernelPack) -> float:
+        """Seconds that the cost model expects of an offer."""
+        return self.cost_model.price(node, offer, pack.launch_seconds).total
+
+
+def constant_view(array: np.ndarray) -> TensorView:
+    """A plain view of an array."""
+    buffer = Buffer(BufferKind.CONSTANT, array.nbytes, array=array)
+    return TensorView(TensorType(array.dtype, array.shape), PLAIN, dense_strides(array.shape), buffer)

@@ -1,0 +1,158 @@
+"""Control flow: If, Loop and Scan run their bodies through executors of their own, so bodies are fused like any graph.
+
+Offered as a kernel pack of core's: a control-flow node is a step like any other to the rest of the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from autofusion.cost.target import Target
+from autofusion.errors import InputError
+from autofusion.ir.graph import Graph, Node
+from autofusion.ir.types import TensorType
+from autofusion.lowering.contract import BoundStep, Memory, Offer, Operand, Refused, Segment
+
+if TYPE_CHECKING:
+    from autofusion.runtime.context import Context
+    from autofusion.runtime.executor import Executor
+
+Run = Callable[[Sequence[Any]], Sequence[Any]]
+
+
+class ControlPack:
+    """Runs If, Loop and Scan."""
+
+    name = "control"
+    version = "1"
+    kinds: Mapping[str, str] = {}
+    oracle = False
+    blocks: Sequence[int] = ()
+    launch_seconds = 20e-6
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refused:
+        """One offer for a control-flow node; the pack refuses everything else."""
+        makers = {"If": _make_if, "Loop": _make_loop, "Scan": _make_scan}
+        if node.op not in makers:
+            return Refused("it is no control flow")
+        operands = tuple(None if v is None else Operand() for v in node.inputs)
+        results = tuple(Operand() for _ in node.outputs)
+
+        def bind(*_: object) -> Run:
+            return makers[node.op](node, self._executor)
+
+        return [Offer(node.op.lower(), operands, results, bind)]
+
+    def reorder(self, type_: TensorType, source: Operand, result: Operand, target: Target) -> Offer | None:
+        """Core copies nothing itself."""
+        return None
+
+    def assemble(self, steps: Sequence[BoundStep], memory: Memory, target: Target) -> Segment | None:
+        """Bodies are run from Python."""
+        return None
+
+    def _executor(self, body: Graph) -> Executor:
+        from autofusion.runtime.executor import Executor
+
+        key = ("control", id(body))
+        with self._context.lock:
+            if key not in self._context.cache:
+                prepared, _ = self._context.prepare(body)
+                # The body is kept with its executor, so that its id stays its own.
+                self._context.cache[key] = (body, Executor(prepared, self._context))
+            executor: Executor = self._context.cache[key][1]
+            return executor
+
+
+def _make_if(node: Node, executor: Callable[[Graph], Executor]) -> Run:
+    then, other = executor(node.attrs["then_branch"]), executor(node.attrs["else_branch"])
+
+    def run(inputs: Sequence[Any]) -> Sequence[Any]:
+        return (then if _truth(inputs[0], node) else other).run(inputs[1:])
+
+    return run
+
+
+def _make_loop(node: Node, executor: Callable[[Graph], Executor]) -> Run:
+    body: Graph = node.attrs["body"]
+    captures = int(node.attrs.get("captures", 0))
+    carried = len(body.inputs) - 2 - captures
+    step = executor(body)
+
+    def run(inputs: Sequence[Any]) -> Sequence[Any]:
+        limit = None if inputs[0] is None else int(np.asarray(inputs[0]).reshape(()))
+        going = True if inputs[1] is None else _truth(inputs[1], node)
+        state, outer = list(inputs[2 : 2 + carried]), list(inputs[2 + carried :])
+        scanned: list[list[np.ndarray]] = [[] for _ in range(len(body.outputs) - 1 - carried)]
+        number = 0
+        while going and (limit is None or number < limit):
+            results = step.run([np.array(number, np.int64), np.array(going), *state, *outer])
+            going = _truth(results[0], node)
+            state = results[1 : 1 + carried]
+            for made, result in zip(scanned, results[1 + carried :], strict=True):
+                made.append(result)
+            number += 1
+        types = [v.type for v in body.outputs[1 + carried :]]
+        return [*(_fresh(s) for s in state), *(_stack(m, t) for m, t in zip(scanned, types, strict=True))]
+
+    return run
+
+
+def _make_scan(node: Node, executor: Callable[[Graph], Executor]) -> Run:
+    body: Graph = node.attrs["body"]
+    captures = int(node.attrs.get("captures", 0))
+    scans = int(node.attrs["num_scan_inputs"])
+    states = len(node.inputs) - captures - scans
+    made_count = len(body.outputs) - states
+    in_axes = node.attrs.get("scan_input_axes") or [0] * scans
+    in_back = node.attrs.get("scan_input_directions") or [0] * scans
+    out_axes = node.attrs.get("scan_output_axes") or [0] * made_count
+    out_back = node.attrs.get("scan_output_directions") or [0] * made_count
+    step = executor(body)
+
+    def run(inputs: Sequence[Any]) -> Sequence[Any]:
+        state, outer = list(inputs[:states]), list(inputs[states + scans :])
+        rows = [np.moveaxis(x, a, 0) for x, a in zip(inputs[states : states + scans], in_axes, strict=True)]
+        rows = [r[::-1] if back else r for r, back in zip(rows, in_back, strict=True)]
+        lengths = {len(r) for r in rows}
+        if len(lengths) != 1:
+            raise InputError(f"{node.label}: its scan inputs have different lengths {sorted(lengths)}")
+        scanned: list[list[np.ndarray]] = [[] for _ in range(made_count)]
+        for number in range(lengths.pop()):
+            results = step.run([*state, *(np.ascontiguousarray(r[number]).reshape(r.shape[1:]) for r in rows), *outer])
+            state = results[:states]
+            for made, result in zip(scanned, results[states:], strict=True):
+                made.append(result)
+        stacked = []
+        for made, value, axis, back in zip(scanned, body.outputs[states:], out_axes, out_back, strict=True):
+            whole = _stack(made[::-1] if back else made, value.type)
+            stacked.append(np.ascontiguousarray(np.moveaxis(whole, 0, axis)))
+        return [*(_fresh(s) for s in state), *stacked]
+
+    return run
+
+
+def _truth(value: Any, node: Node) -> bool:
+    array = np.asarray(value)
+    if array.size != 1:
+        raise InputError(f"{node.label}: expected a condition with one element, found shape {list(array.shape)}")
+    return bool(array.reshape(()))
+
+
+def _fresh(value: Any) -> Any:
+    """A carried value that may be an operand itself (no iteration ran): results are never views of operands."""
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def _stack(made: list[np.ndarray], type_: Any) -> np.ndarray:
+    if made:
+        return np.stack(made)
+    shape = type_.shape or () if isinstance(type_, TensorType) else ()
+    dtype = type_.dtype if isinstance(type_, TensorType) else np.float32
+    return np.empty((0, *(d if isinstance(d, int) else 0 for d in shape)), dtype)

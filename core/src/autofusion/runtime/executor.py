@@ -1,0 +1,103 @@
+"""Run a graph of any shapes: one specialised, fused, bound plan for each set of input types, cached with a bound."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autofusion.fusion.ledger import Ledger
+from autofusion.ir.graph import Graph
+from autofusion.ir.specialise import specialise
+from autofusion.ir.types import TensorType, Type, of_array
+from autofusion.lowering.lower import lower
+from autofusion.runtime.context import Context
+from autofusion.runtime.control import ControlPack
+from autofusion.runtime.runner import PlanRunner
+from autofusion.runtime.split import Split, split
+
+Key = tuple[Type | None, ...]
+
+
+@dataclass(slots=True)
+class Stage:
+    """One plan and what follows it: the rest of the graph, if some shapes are only known after this plan has run."""
+
+    runner: PlanRunner
+    ledger: Ledger
+    graph: Graph
+    """The specialised graph before fusion."""
+    split: Split
+    tail: Executor | None
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """Run the plan, then the tail."""
+        return self.join(self.runner.run(inputs))
+
+    def join(self, results: list[Any]) -> list[Any]:
+        """The whole graph's outputs from the head's."""
+        if self.tail is None:
+            return results
+        late = self.tail.run([results[i] for i in self.split.crossing])
+        return [late[i] if from_tail else results[i] for from_tail, i in self.split.outputs]
+
+
+class Executor:
+    """A prepared graph with its plans."""
+
+    def __init__(self, graph: Graph, context: Context) -> None:
+        self.graph = graph
+        self._context = context
+        self._stages: OrderedDict[Key, Stage] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """Run on the graph's inputs, in order."""
+        return self.stage(self.key(inputs)).run(inputs)
+
+    def key(self, inputs: Sequence[Any]) -> Key:
+        """The types of the inputs; a value that is not an array keeps its declared type."""
+        return tuple(
+            of_array(given) if isinstance(given, np.ndarray) else value.type
+            for value, given in zip(self.graph.inputs, inputs, strict=True)
+        )
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The plans made so far, least recently used first."""
+        return list(self._stages.values())
+
+    def stage(self, key: Key) -> Stage:
+        """The plan for these input types, made if need be."""
+        with self._lock:
+            found = self._stages.get(key)
+            if found is None:
+                found = self._build(key)
+                self._stages[key] = found
+                while len(self._stages) > self._context.plan_limit:
+                    self._stages.popitem(last=False)
+            self._stages.move_to_end(key)
+            return found
+
+    def _build(self, key: Key) -> Stage:
+        context = self._context
+        types = {v.name: t for v, t in zip(self.graph.inputs, key, strict=True) if t is not None}
+        graph = specialise(self.graph, types, context.evaluate)
+        parts = split(graph)
+        fused, ledger = context.optimise(parts.head)
+        fused.sort()
+        packs = [*context.kernel_packs, ControlPack(context)]
+        plan = lower(fused, packs, context.target, context.price)
+        runner = PlanRunner(plan, context.target, context.cache)
+        tail = None if parts.tail is None else Executor(parts.tail, context)
+        return Stage(runner, ledger, graph, parts, tail)
+
+
+def static_key(graph: Graph) -> Key | None:
+    """The key of a graph whose declared input types are all static, otherwise None."""
+    types = [v.type for v in graph.inputs]
+    return tuple(types) if all(isinstance(t, TensorType) and t.is_static for t in types) else None

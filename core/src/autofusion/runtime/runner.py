@@ -1,0 +1,161 @@
+"""Run a plan: bind its kernels to an arena, assemble native neighbours into segments, and loop over what remains."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from autofusion.cost.target import Target
+from autofusion.errors import KernelError
+from autofusion.lowering.contract import BindContext, BoundStep, BufferKind, PythonKernel, Segment, TensorView
+from autofusion.lowering.plan import OutputSpec, Plan, Step
+from autofusion.runtime.arena import Arena
+
+
+class _Run:
+    """The caller's arrays and the objects of one run."""
+
+    __slots__ = ("addresses", "arrays", "objects")
+
+    def __init__(self, arrays: list[np.ndarray], objects: dict[str, Any]) -> None:
+        self.arrays = arrays
+        self.addresses = [a.ctypes.data for a in arrays]
+        self.objects = objects
+
+
+class PlanRunner:
+    """A bound plan. Runs are serialised: the arena holds one run's values."""
+
+    def __init__(self, plan: Plan, target: Target, cache: dict[Any, Any]) -> None:
+        self.plan = plan
+        self._arena = Arena(plan.arena_bytes)
+        self._lock = threading.Lock()
+        self._parts = self._bind(target, cache)
+
+    def _bind(self, target: Target, cache: dict[Any, Any]) -> list[_PythonPart | _SegmentPart]:
+        parts: list[_PythonPart | _SegmentPart] = []
+        group: list[tuple[Step, BoundStep]] = []
+
+        def flush() -> None:
+            if not group:
+                return
+            pack = group[0][0].pack
+            segment = pack.assemble([b for _, b in group], self._arena, target)
+            if segment is None:
+                raise KernelError(f"kernel pack '{pack.name}' bound kernels that are not callable, but assembles none")
+            parts.append(_SegmentPart([s for s, _ in group], segment))
+            group.clear()
+
+        for step in self.plan.steps:
+            context = BindContext(target, cache, step.scratch)
+            kernel = step.offer.bind(context, step.inputs, step.outputs)
+            if callable(kernel):
+                flush()
+                parts.append(_PythonPart(step, kernel, self._arena))
+                continue
+            if step.results:
+                raise KernelError(f"kernel '{step.kernel}' cannot make results of run-time shape for {step.node.label}")
+            if group and group[0][0].pack is not step.pack:
+                flush()
+            group.append((step, BoundStep(step.node, kernel, step.inputs, step.outputs)))
+        flush()
+        return parts
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """Run on the graph's inputs, in order; return its outputs. Output arrays are new at each run."""
+        run = self._start(inputs)
+        with self._lock:
+            for part in self._parts:
+                part.run(run)
+        return [self._result(spec, run) for spec in self.plan.outputs]
+
+    def run_timed(self, inputs: Sequence[Any]) -> tuple[list[Any], list[tuple[Step, float]]]:
+        """Like ``run``; also return the seconds of every step, in order."""
+        run = self._start(inputs)
+        times: list[tuple[Step, float]] = []
+        with self._lock:
+            for part in self._parts:
+                times += part.run_timed(run)
+        return [self._result(spec, run) for spec in self.plan.outputs], times
+
+    def _start(self, inputs: Sequence[Any]) -> _Run:
+        arrays: list[np.ndarray] = []
+        objects: dict[str, Any] = {}
+        for value, slot, given in zip(self.plan.graph.inputs, self.plan.input_slots, inputs, strict=True):
+            if slot < 0:
+                objects[value.name] = given
+            else:
+                arrays.append(np.require(given, requirements=("C", "A")))
+        for type_ in self.plan.external[len(arrays) :]:
+            arrays.append(np.empty(type_.static_shape, type_.dtype))  # type: ignore[union-attr]
+        return _Run(arrays, objects)
+
+    @staticmethod
+    def _result(spec: OutputSpec, run: _Run) -> Any:
+        if spec.constant is not None:
+            return spec.constant.copy()
+        return run.objects[spec.result] if spec.slot < 0 else run.arrays[spec.slot]
+
+
+class _SegmentPart:
+    """Native steps in one call."""
+
+    def __init__(self, steps: list[Step], segment: Segment) -> None:
+        self.steps, self._segment = steps, segment
+
+    def run(self, run: _Run) -> None:
+        self._segment.run(run.addresses)
+
+    def run_timed(self, run: _Run) -> Iterable[tuple[Step, float]]:
+        return zip(self.steps, self._segment.run_timed(run.addresses), strict=True)
+
+
+class _PythonPart:
+    """One step as a Python callable. Arrays over the arena are made once; those over the caller's memory at each run."""
+
+    def __init__(self, step: Step, kernel: PythonKernel, arena: Arena) -> None:
+        self.step, self._kernel, self._arena = step, kernel, arena
+        self._inputs = [self._fixed(v) for v in step.inputs]
+        self._outputs = [self._fixed(v) for v in step.outputs]
+
+    def _fixed(self, view: TensorView | None) -> np.ndarray | None:
+        if view is None or view.buffer.kind is BufferKind.EXTERNAL:
+            return None
+        return self._arena.array(view, ())
+
+    def operands(self, run: _Run) -> list[Any]:
+        """The operand arrays and objects."""
+        operands: list[Any] = [
+            fixed if fixed is not None or view is None else self._arena.array(view, run.arrays)
+            for fixed, view in zip(self._inputs, self.step.inputs, strict=True)
+        ]
+        for index, name in self.step.objects:
+            operands[index] = run.objects[name]
+        return operands
+
+    def run(self, run: _Run) -> None:
+        results = self._kernel(self.operands(run))
+        step = self.step
+        wanted = len(step.results) or len(step.outputs)
+        if len(results) != wanted:
+            raise KernelError(f"kernel '{step.kernel}' returned {len(results)} results for {step.node.label}, expected {wanted}")
+        if step.results:
+            run.objects.update(zip(step.results, results, strict=True))
+            return
+        for fixed, view, result in zip(self._outputs, step.outputs, results, strict=True):
+            target = fixed if fixed is not None else self._arena.array(view, run.arrays)
+            if target.shape != result.shape or target.dtype != result.dtype:
+                raise KernelError(
+                    f"kernel '{step.kernel}' returned {result.dtype}{list(result.shape)} for {step.node.label}, "
+                    f"expected {target.dtype}{list(target.shape)}"
+                )
+            target[...] = result
+
+    def run_timed(self, run: _Run) -> Iterable[tuple[Step, float]]:
+        start = time.perf_counter()
+        self.run(run)
+        return [(self.step, time.perf_counter() - start)]

@@ -1,0 +1,159 @@
+"""A compiled model: arrays in, arrays out, and every decision that was made on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from autofusion.errors import InputError, nearest
+from autofusion.fusion.ledger import Ledger
+from autofusion.ir.dtypes import dtype_name
+from autofusion.ir.graph import Graph, Value
+from autofusion.ir.types import TensorType
+from autofusion.lowering.plan import Plan
+from autofusion.runtime.context import Context
+from autofusion.runtime.executor import Executor, Key, Stage
+
+
+class Session:
+    """Runs one model. Safe to call from several threads; runs with the same shapes take turns.
+
+    ``source`` is the graph as the frontend gave it, ``graph`` the prepared one (shape-independent rules applied).
+    """
+
+    def __init__(self, source: Graph, context: Context) -> None:
+        self.source = source
+        self.context = context
+        self.graph, self.prepared_ledger = context.prepare(source)
+        self.executor = Executor(self.graph, context)
+        self._last: Stage | None = None
+
+    # ---- running ---------------------------------------------------------------------------------------------
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Run on ``inputs`` by name; return the outputs by name. Inputs with a stored default may be left out.
+
+        Raises InputError (naming the input, what was expected and found) for a wrong name, dtype or shape.
+        """
+        given = self.arguments(inputs)
+        stage = self._stage(self.executor.key(given))
+        return dict(zip(self.graph.output_names, stage.run(given), strict=True))
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Run on the inputs in order; return the output, or a tuple of them."""
+        if len(inputs) > len(self.graph.inputs):
+            raise InputError(f"expected at most {len(self.graph.inputs)} inputs ({self._signature()}), found {len(inputs)}")
+        results = self.run({v.name: x for v, x in zip(self.graph.inputs, inputs, strict=False)})
+        values = tuple(results.values())
+        return values[0] if len(values) == 1 else values
+
+    def arguments(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """The inputs in the graph's order, checked and with defaults filled in."""
+        names = [v.name for v in self.graph.inputs]
+        for name in inputs:
+            if name not in names:
+                raise InputError(f"the model has no input '{name}'; expected {self._signature()}{nearest(name, names)}")
+        given = []
+        symbols: dict[str, tuple[int, str]] = {}
+        for value in self.graph.inputs:
+            if value.name in inputs:
+                given.append(_checked(value, inputs[value.name], symbols))
+            elif value.default is not None:
+                given.append(value.default)
+            else:
+                raise InputError(f"input '{value.name}' is missing; expected {self._signature()}")
+        return given
+
+    def prepare(self, shapes: Mapping[str, tuple[int, ...]]) -> Stage:
+        """Compile for these input shapes now. Inputs that are left out need static declared shapes or defaults."""
+        names = [v.name for v in self.graph.inputs]
+        for name in shapes:
+            if name not in names:
+                raise InputError(f"the model has no input '{name}'; expected {self._signature()}{nearest(name, names)}")
+        key = []
+        symbols: dict[str, tuple[int, str]] = {}
+        for value in self.graph.inputs:
+            type_ = value.type
+            if value.name in shapes and isinstance(type_, TensorType):
+                shape = tuple(int(d) for d in shapes[value.name])
+                _check_shape(value, shape, symbols)
+                type_ = type_.with_shape(shape)
+            elif value.default is not None and isinstance(type_, TensorType):
+                type_ = TensorType(type_.dtype, value.default.shape)
+            if isinstance(type_, TensorType) and not type_.is_static:
+                raise InputError(f"input '{value.name}' has open dims {type_}: state its shape, as in shapes={{'{value.name}': (1, 3, 224, 224)}}")
+            key.append(type_)
+        return self._stage(tuple(key))
+
+    def _stage(self, key: Key) -> Stage:
+        self._last = self.executor.stage(key)
+        return self._last
+
+    # ---- looking ---------------------------------------------------------------------------------------------
+
+    @property
+    def stage(self) -> Stage:
+        """What was compiled last; raise InputError if nothing was yet."""
+        if self._last is None:
+            raise InputError("nothing is compiled yet: run the session, or state shapes, so that the plan is known")
+        return self._last
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The last compiled stage and the tails that have been planned behind it."""
+        found, stage = [], self._last
+        while stage is not None:
+            found.append(stage)
+            stage = stage.tail.stages[-1] if stage.tail is not None and stage.tail.stages else None
+        return found
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the last compiled stage."""
+        return self.stage.runner.plan
+
+    @property
+    def ledger(self) -> Ledger:
+        """Every decision: of preparation, and of the last compiled stage with its tails."""
+        whole = Ledger(list(self.prepared_ledger.records), dict(self.prepared_ledger.rule_seconds))
+        for stage in self.stages:
+            whole.records += stage.ledger.records
+            for rule, seconds in stage.ledger.rule_seconds.items():
+                whole.rule_seconds[rule] = whole.rule_seconds.get(rule, 0.0) + seconds
+        return whole
+
+    def _signature(self) -> str:
+        return ", ".join(f"'{v.name}' {v.type}" for v in self.graph.inputs) or "no inputs"
+
+
+def _checked(value: Value, given: Any, symbols: dict[str, tuple[int, str]]) -> Any:
+    if not isinstance(value.type, TensorType):
+        return given
+    if not isinstance(given, np.ndarray):
+        given = np.asarray(given, value.type.dtype)
+    if given.dtype != value.type.dtype and not (value.type.dtype.kind == "O" and given.dtype.kind in "USO"):
+        raise InputError(
+            f"input '{value.name}' has the wrong dtype: expected {dtype_name(value.type.dtype)} ({value.type.dtype}), "
+            f"found {given.dtype}; convert it with .astype(...)"
+        )
+    _check_shape(value, given.shape, symbols)
+    return given.astype(object) if given.dtype.kind in "US" else given
+
+
+def _check_shape(value: Value, shape: tuple[int, ...], symbols: dict[str, tuple[int, str]]) -> None:
+    declared = value.shape
+    if declared is None:
+        return
+    if len(shape) != len(declared):
+        raise InputError(f"input '{value.name}' has the wrong rank: expected {len(declared)} dims {value.type}, found shape {list(shape)}")
+    for axis, (want, found) in enumerate(zip(declared, shape, strict=True)):
+        if isinstance(want, int) and want != found:
+            raise InputError(f"input '{value.name}' has the wrong shape: expected {value.type}, found {list(shape)} (axis {axis} is {found}, not {want})")
+        if isinstance(want, str):
+            size, first = symbols.setdefault(want, (found, value.name))
+            if size != found:
+                raise InputError(
+                    f"input '{value.name}' has the wrong shape: dim '{want}' is {size} in input '{first}', but axis {axis} here is {found}"
+                )
