@@ -3,12 +3,16 @@
 from autofusion.ir.operators import (  # noqa: F401  (imported to register)
     contraction,
     control,
+    indexing,
     movement,
     opaque,
     pointwise,
+    pooling,
+    recurrent,
     reduction,
 )
 from autofusion.ir.operators.schema import (
+    DTYPE_ATTRIBUTES,
     OPSET,
     REQUIRED,
     OpClass,
@@ -19,11 +23,13 @@ from autofusion.ir.operators.schema import (
     known_names,
     op_class,
     register,
+    single,
     traffic,
     work,
 )
 
 __all__ = [
+    "DTYPE_ATTRIBUTES",
     "OPSET",
     "REQUIRED",
     "OpClass",
@@ -34,6 +40,7 @@ __all__ = [
     "known_names",
     "op_class",
     "register",
+    "single",
     "traffic",
     "work",
 ]

@@ -12,8 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from autofusion.errors import GraphError, PluginError, nearest
-from autofusion.ir.graph import Node
+from autofusion.ir.graph import FUSED, Node, Value
 from autofusion.ir.types import TensorType, Type
 
 OPSET = 23
@@ -24,7 +26,7 @@ class OpClass(enum.Enum):
     """How an operator touches memory; region rules and the cost model go by it."""
 
     POINTWISE = "pointwise"
-    """Each output element depends on the operand elements at its (broadcast) position only."""
+    """Each output element depends on the operand elements at its (trailing broadcast) position only."""
     REDUCTION = "reduction"
     """Reduces over axes, or normalises along them (ReduceMean, Softmax, LayerNormalization, pooling)."""
     CONTRACTION = "contraction"
@@ -60,6 +62,11 @@ class Work:
 REQUIRED = object()
 """Default of an attribute that a node must state."""
 
+DTYPE_ATTRIBUTES = frozenset(
+    {"dtype", "output_datatype", "output_dtype", "precision", "softmax_precision", "stash_type", "to"}
+)
+"""Attributes of the default domain that name an element type: their value is a ``numpy.dtype`` (None: unstated)."""
+
 InferFunction = Callable[[Node], Sequence[Type | None]]
 WorkFunction = Callable[[Node], Work]
 
@@ -69,10 +76,11 @@ class Operator:
     """Schema of one operator.
 
     ``infer`` returns one type (or None) for each output from operand types, constants (``value.const``) and attributes;
-    it raises ShapeError if the operands do not fit. ``work`` gets a node with static types; None means: count the
-    bytes and one operation an element. ``deterministic`` operators may be constant-folded and deduplicated.
-    ``subgraphs`` names the attributes that hold body graphs; the operands after the ``explicit`` ones of such a node are
-    its captures, and they follow the body's own inputs.
+    types past the outputs that the node has are ignored; it raises ShapeError if the operands do not fit. ``work`` gets
+    a node with static types; None means: count the bytes and one operation an element. ``deterministic`` operators may
+    be constant-folded and deduplicated.
+    ``outputs`` is the number of results, or their least number if ``max_outputs`` is not 0; None means: any number.
+    ``subgraphs`` names the attributes that hold body graphs; see ``operators.control`` for how operands reach them.
     """
 
     name: str
@@ -81,13 +89,31 @@ class Operator:
     min_inputs: int = 1
     max_inputs: int | None = 1
     outputs: int | None = 1
+    max_outputs: int | None = 0
     attributes: Mapping[str, Any] = field(default_factory=dict)
     work: WorkFunction | None = None
     deterministic: bool = True
     subgraphs: tuple[str, ...] = ()
 
+    @property
+    def input_range(self) -> tuple[int, int | None]:
+        """Least and greatest number of operands."""
+        return self.min_inputs, self.max_inputs
+
+    @property
+    def output_range(self) -> tuple[int, int | None]:
+        """Least and greatest number of results."""
+        if self.outputs is None:
+            return 0, None
+        return self.outputs, self.outputs if self.max_outputs == 0 else self.max_outputs
+
 
 _REGISTRY: dict[str, Operator] = {}
+
+
+def single(value: float) -> float:
+    """``value`` rounded to single precision: the operator set states the defaults of its attributes in that."""
+    return float(np.float32(value))
 
 
 def register(operator: Operator) -> Operator:
@@ -114,6 +140,18 @@ def op_class(node: Node) -> OpClass:
     return OpClass.OPAQUE if operator is None else operator.op_class
 
 
+def arity_problem(node: Node, operator: Operator) -> str | None:
+    """What is wrong with the number of the node's operands or results, or None."""
+    for what, count, (least, most) in (
+        ("operands", len(node.inputs), operator.input_range),
+        ("results", len(node.outputs), operator.output_range),
+    ):
+        if count < least or (most is not None and count > most):
+            wanted = f"at least {least}" if most is None else str(least) if least == most else f"{least} to {most}"
+            return f"expected {wanted} {what}, found {count}"
+    return None
+
+
 def attribute(node: Node, name: str) -> Any:
     """The node's attribute, or the schema's default; raise GraphError if there is neither."""
     if name in node.attrs:
@@ -131,24 +169,26 @@ def attribute(node: Node, name: str) -> Any:
 
 def traffic(node: Node) -> tuple[float, float]:
     """Compulsory bytes (read, written) of a node with static tensor types; an operand used twice is read once."""
-    read = sum(v.type.nbytes for v in dict.fromkeys(node.inputs) if v is not None and _static(v.type))
-    written = sum(v.type.nbytes for v in node.outputs if _static(v.type))
-    return float(read), float(written)
+    read = sum(_nbytes(v) for v in dict.fromkeys(node.inputs) if v is not None)
+    return float(read), float(sum(_nbytes(v) for v in node.outputs))
 
 
 def work(node: Node) -> Work:
     """The node's work. For a fused node: the body's arithmetic, but only the traffic of its own operands."""
     read, written = traffic(node)
-    body = node.attrs.get("body")
-    if body is not None:
-        inner = sum((work(n) for n in body.nodes), Work())
+    if node.op == FUSED:
+        inner = sum((work(n) for n in node.body.nodes), Work())
         return Work(inner.flops, read, written, inner.transcendentals)
     operator = _REGISTRY.get(node.op)
     if operator is not None and operator.work is not None:
         return operator.work(node)
-    elements = sum(v.type.numel for v in node.outputs if _static(v.type))
+    elements = sum(v.tensor.numel for v in node.outputs if _is_static(v))
     return Work(float(elements), read, written)
 
 
-def _static(type_: Type | None) -> bool:
-    return isinstance(type_, TensorType) and type_.is_static
+def _is_static(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and value.type.is_static
+
+
+def _nbytes(value: Value) -> int:
+    return value.tensor.nbytes if _is_static(value) else 0
