@@ -1,1 +1,19 @@
-"""Fast CPU kernels generated through LLVM at run time."""
+"""Fast CPU kernels, generated through LLVM at run time: x86-64 (AVX-512, AVX2) and AArch64, no compiler needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from autofusion.plugins import hookimpl
+
+if TYPE_CHECKING:
+    from autofusion.cost.target import Target
+    from autofusion.lowering.contract import KernelPack
+
+
+@hookimpl
+def autofusion_kernel_packs(target: Target) -> list[KernelPack]:
+    """The pack, if this machine has an instruction set that the generators write code for."""
+    from autofusion_kernels_cpu.pack import CpuPack, supported
+
+    return [CpuPack()] if supported() else []
