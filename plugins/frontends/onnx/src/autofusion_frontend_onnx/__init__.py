@@ -1,1 +1,20 @@
-"""Reads ONNX models into the Autofusion graph."""
+"""Reads ONNX models into the Autofusion graph, and writes graphs back. This module only holds the hook."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from autofusion.plugins import hookimpl
+
+if TYPE_CHECKING:
+    from autofusion.plugins.frontend import Frontend
+
+__version__ = "0.1.0"
+
+
+@hookimpl
+def autofusion_frontends() -> list[Frontend]:
+    """The ONNX frontend."""
+    from autofusion_frontend_onnx.frontend import OnnxFrontend
+
+    return [OnnxFrontend()]

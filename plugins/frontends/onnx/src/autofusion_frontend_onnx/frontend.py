@@ -1,0 +1,41 @@
+"""The frontend object that core finds: loads, recognises, runs by the framework, and exports ONNX models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from autofusion.ir.graph import Graph
+from autofusion.plugins.frontend import LoadOptions, Oracle
+
+from autofusion_frontend_onnx import __version__, sniff
+
+
+class OnnxFrontend:
+    """See ``autofusion.plugins.frontend.Frontend``; ``export`` is beyond it."""
+
+    name: str = "onnx"
+    version: str = __version__
+    suffixes: Sequence[str] = (".onnx",)
+
+    def recognises(self, path: Path) -> bool:
+        """True if the file is built like an ONNX model, truncated ones included."""
+        return sniff.is_onnx(Path(path))
+
+    def load(self, path: Path, options: LoadOptions) -> Graph:
+        """Read the model; raise ModelError if it is not one, or says what ONNX does not allow."""
+        from autofusion_frontend_onnx.load import load_model
+
+        return load_model(Path(path), options)
+
+    def reference(self, path: Path, options: LoadOptions) -> Oracle:
+        """The model run by onnxruntime without optimisations, or by ``onnx.reference`` where that is missing."""
+        from autofusion_frontend_onnx.reference import reference
+
+        return reference(Path(path), options)
+
+    def export(self, graph: Graph, path: Path, inline: bool = False) -> None:
+        """Write ``graph`` as a standard ONNX model; ``inline`` writes fused regions as plain nodes, not as functions."""
+        from autofusion_frontend_onnx.export import export_model
+
+        export_model(graph, Path(path), inline)

@@ -1,0 +1,78 @@
+"""Model file to Graph: the entry of the frontend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import onnx
+from autofusion.errors import ModelError, OptionError, nearest
+from autofusion.ir.graph import Graph
+from autofusion.plugins.frontend import LoadOptions
+
+from autofusion_frontend_onnx import proto
+from autofusion_frontend_onnx.scope import Model, Scope
+
+
+def load_model(path: Path, options: LoadOptions | None = None) -> Graph:
+    """Read the model at ``path``; raise ModelError if it cannot be read, OptionError if the options do not fit it."""
+    return import_model(proto.read_model(path), path, options or LoadOptions())
+
+
+def import_model(source: onnx.ModelProto, path: Path, options: LoadOptions) -> Graph:
+    """The graph of a parsed model; external data lies in the folder of ``path``."""
+    if options.key is not None:
+        raise OptionError(f"'{path}' is an ONNX model, which cannot be encrypted; leave the key out")
+    try:
+        functions = {(proto.domain_name(f.domain), f.name, f.overload): f for f in source.functions}
+        model = Model(path, source.ir_version, functions)
+        model.names.update(_names(source.graph))
+        graph = Graph(source.graph.name or path.stem)
+        scope = Scope(model, graph, proto.opsets(source.opset_import, source.ir_version, f"'{path}'"))
+        scope.graph_of(source.graph, options.outputs)
+        if options.inputs:
+            _cut(scope, options.inputs)
+        elif options.outputs:
+            graph.prune()
+    except ModelError as error:
+        if str(path) in str(error):
+            raise
+        raise type(error)(f"'{path}': {error}") from error
+    except RecursionError as error:
+        raise ModelError(f"'{path}' is nested too deep to be read") from error
+    return graph
+
+
+def _names(graph: onnx.GraphProto) -> Iterator[str]:
+    """All names that the source gives to values, bodies included."""
+    stack = [graph]
+    while stack:
+        graph = stack.pop()
+        for info in graph.input:
+            yield info.name
+        for node in graph.node:
+            yield from node.output
+            stack.extend(a.g for a in node.attribute if a.HasField("g"))
+            stack.extend(g for a in node.attribute for g in a.graphs)
+
+
+def _cut(scope: Scope, names: Sequence[str]) -> None:
+    """Let the values that the user names be the inputs, in that order; raise OptionError if others are needed."""
+    graph = scope.graph
+    chosen = []
+    for name in names:
+        value = scope.lookup(name)
+        if value is None or value.const is not None:
+            raise OptionError(f"the model has no value '{name}' to be an input{nearest(name, scope.values)}")
+        if value.producer is not None:
+            value.name = graph.unique_value_name(f"{name}/replaced")
+            cut = graph.add_input(name, value.type)
+            cut.name = name
+            graph.replace_uses(value, cut)
+            value = cut
+        chosen.append(value)
+    graph.prune()
+    needed = [v.name for v in graph.inputs if v not in chosen and v.use_count]
+    if needed:
+        raise OptionError(f"inputs {', '.join(names)} do not suffice: the outputs also need {', '.join(needed)}")
+    graph.inputs[:] = chosen
