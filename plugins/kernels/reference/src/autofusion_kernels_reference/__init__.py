@@ -1,1 +1,21 @@
-"""Every operator by the book: the slow, exact oracle."""
+"""Every operator by the book: the slow, exact oracle. This module only holds the hook; the rest loads with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from autofusion.plugins import hookimpl
+
+if TYPE_CHECKING:
+    from autofusion.cost.target import Target
+    from autofusion.lowering.contract import KernelPack
+
+__version__ = "0.1.0"
+
+
+@hookimpl
+def autofusion_kernel_packs(target: Target) -> list[KernelPack]:
+    """The reference pack; it runs on every machine."""
+    from autofusion_kernels_reference.pack import ReferencePack
+
+    return [ReferencePack()]

@@ -1,0 +1,134 @@
+"""The reference kernel pack: one offer for every node whose operator it knows, on plain tensors, as a Python callable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from autofusion.cost.target import Target
+from autofusion.ir.graph import FUSED, Graph, Node
+from autofusion.ir.operators import work
+from autofusion.ir.types import TensorType
+from autofusion.lowering.contract import (
+    PLAIN,
+    BindContext,
+    BoundStep,
+    Memory,
+    Numerics,
+    Offer,
+    Operand,
+    PythonKernel,
+    Refused,
+    Segment,
+    TensorView,
+)
+from autofusion_kernels_reference import __version__
+from autofusion_kernels_reference.control import OPS as CONTROL
+from autofusion_kernels_reference.evaluate import function_of, is_known
+
+ANY_KIND = "*"
+"""The entry of ``kinds`` that says: every fused kind, since the body is run node by node."""
+
+_FLOPS = 1e9
+_BYTES = 0.5e9
+_LAUNCH = 20e-6
+
+
+class ReferencePack:
+    """Runs every operator of the default domain, and any fused node by its body."""
+
+    name = "reference"
+    version = __version__
+    kinds: Mapping[str, str] = MappingProxyType({ANY_KIND: ANY_KIND})
+    oracle = True
+    launch_seconds = _LAUNCH
+
+    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refused:
+        """One offer, or Refused for an operator outside the default domain or one that runs graphs of its own."""
+        reason = _obstacle(node)
+        if reason:
+            return Refused(reason)
+
+        def bind(
+            context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]
+        ) -> PythonKernel:
+            return function_of(node)
+
+        return [
+            Offer(
+                kernel=f"reference.{node.op}",
+                inputs=tuple(None if v is None else Operand() for v in node.inputs),
+                outputs=tuple(Operand() for _ in node.outputs),
+                bind=bind,
+                seconds=_seconds(node),
+                numerics=Numerics.EXACT,
+            )
+        ]
+
+    def reorder(self, type_: TensorType, source: Operand, result: Operand, target: Target) -> Offer | None:
+        """Copy between plain and channel-blocked storage, in either direction or from one block to another."""
+        channels = type_.static_shape[1] if type_.rank is not None and type_.rank > 1 else 0
+        if not channels and (source.layout != PLAIN or result.layout != PLAIN):
+            return None
+
+        def kernel(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+            return [to_blocked(to_plain(inputs[0], source.layout.block, channels), result.layout.block)]
+
+        return Offer(
+            kernel=f"reference.reorder.{source.layout}.{result.layout}",
+            inputs=(Operand(source.layout, source.border, strided=True),),
+            outputs=(Operand(result.layout, result.border, bordered=True, strided=True),),
+            bind=lambda context, inputs, outputs: kernel,
+            seconds=_LAUNCH + 2 * type_.nbytes / _BYTES,
+            numerics=Numerics.EXACT,
+        )
+
+    def assemble(self, steps: Sequence[BoundStep], memory: Memory, target: Target) -> Segment | None:
+        """None: the kernels are Python callables, one for each step."""
+        return None
+
+
+def to_plain(x: np.ndarray, block: int, channels: int) -> np.ndarray:
+    """[N, ceil(C / block), *spatial, block] as a plain [N, C, *spatial]; a copy. ``block == 0`` is plain already."""
+    if block == 0:
+        return np.array(x, order="C")
+    y = np.moveaxis(x, -1, 2)
+    return np.ascontiguousarray(y.reshape(x.shape[0], -1, *x.shape[2:-1])[:, :channels])
+
+
+def to_blocked(x: np.ndarray, block: int) -> np.ndarray:
+    """Plain [N, C, *spatial] as [N, ceil(C / block), *spatial, block], zero in the lanes past C."""
+    if block == 0:
+        return x
+    n, c, *spatial = x.shape
+    blocks = -(-c // block)
+    y = np.zeros((n, blocks * block, *spatial), x.dtype)
+    y[:, :c] = x
+    return np.ascontiguousarray(np.moveaxis(y.reshape(n, blocks, block, *spatial), 2, -1))
+
+
+def _obstacle(node: Node) -> str:
+    """Why the pack cannot run ``node``, or an empty string."""
+    if node.op in CONTROL and any(isinstance(a, Graph) for a in node.attrs.values()) and node.op != "SequenceMap":
+        return f"'{node.op}' is control flow, which the session runs itself"
+    if not is_known(node.op):
+        return f"the reference kernels have no operator '{node.op}'"
+    if node.op == FUSED:
+        for inner in node.body.nodes:
+            reason = _obstacle(inner)
+            if reason:
+                return f"its body has {inner.label}, and {reason}"
+    return ""
+
+
+def _seconds(node: Node) -> float:
+    """A deliberately slow estimate, so that any other pack that runs the node is chosen."""
+    launches = len(node.body) if node.op == FUSED else 1
+    if any(v is not None and (v.type is None or not v.type.is_static) for v in (*node.inputs, *node.outputs)):
+        return _LAUNCH * launches
+    cost = work(node)
+    inner = sum(work(n).bytes_read + work(n).bytes_written for n in node.body.nodes) if node.op == FUSED else 0.0
+    moved = max(cost.bytes_read + cost.bytes_written, inner)
+    return _LAUNCH * launches + cost.flops / _FLOPS + cost.transcendentals / 1e8 + moved / _BYTES
