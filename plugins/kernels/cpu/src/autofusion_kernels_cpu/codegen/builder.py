@@ -241,7 +241,7 @@ class Function(Arithmetic):
         lanes = indices.type.lanes
         result, pointers, masks = element.of(lanes), PTR.of(lanes), I1.of(lanes)
         addresses = self.emit(f"getelementptr {element}, {pointer}, {indices}", pointers)
-        chosen = mask or self.const(True, masks)
+        chosen = mask if mask is not None else self.const(True, masks)
         rest = self.as_value(fill, result)
         name = f"{result} @llvm.masked.gather.{result.mangled}.{pointers.mangled}"
         self.declare(f"{name}({pointers}, i32, {masks}, {result})")

@@ -1,0 +1,156 @@
+"""Pooling kernels: one for channel-blocked tensors, one for plain ones whose vectors lie along the last axis.
+
+Windows come as tables (see `window`), so padding, strides, dilations and rounding are data; the code depends on the
+reduction (max or average) and, for plain tensors, on whether neighbouring outputs read neighbouring inputs.
+Every tensor has three spatial axes here; missing ones have size 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autofusion_kernels_cpu.codegen.builder import Function, Module
+from autofusion_kernels_cpu.codegen.isa import Isa
+from autofusion_kernels_cpu.codegen.values import F32, I32, I64, Value
+
+GROUP = 8
+"""Output pixels that share one pass over the taps of a blocked window: enough to hide the latency of the maximum."""
+
+BLOCKED_PARAMS = (
+    "batch", "blocks", "depth", "height", "width", "inner_first", "inner_last", "taps",
+    "x_batch", "x_block", "x_depth", "x_row", "y_batch", "y_block", "y_depth", "y_row",
+    "step", "tap_depth", "tap_row", "tap",
+)  # fmt: skip
+PLAIN_PARAMS = (
+    "batch", "blocks", "depth", "height", "width", "taps", "size", "stride", "low", "dilation",
+    "x_batch", "x_block", "x_depth", "x_row", "y_batch", "y_block", "y_depth", "y_row",
+    "tap_depth", "tap_row",
+)  # fmt: skip
+
+
+class _Row:
+    """The output row that a thread works on: its addresses, and the taps in depth and height."""
+
+    def __init__(self, f: Function, unit: Value) -> None:
+        p, table = f.param, f.buffer["table"]
+        rest, row = _split(f, unit, p["height"])
+        rest, layer = _split(f, rest, p["depth"])
+        image, block = _split(f, rest, p["blocks"])
+        in_depth, in_row = layer * 3, (p["depth"] + row) * 3
+        self.widths = (p["depth"] + p["height"]) * 3
+        self.depth_taps, self.row_taps = f.load(table, in_depth + 1, I64), f.load(table, in_row + 1, I64)
+        self.divisor = f.load(table, in_depth + 2, I64) * f.load(table, in_row + 2, I64)
+        base = image * p["x_batch"] + block * p["x_block"]
+        base = base + f.load(table, in_depth, I64) * p["x_depth"] + f.load(table, in_row, I64) * p["x_row"]
+        self.x = f.at(f.buffer["x"], base)
+        out = image * p["y_batch"] + block * p["y_block"] + layer * p["y_depth"] + row * p["y_row"]
+        self.y = f.at(f.buffer["y"], out)
+
+
+def _split(f: Function, index: Value, size: Value) -> tuple[Value, Value]:
+    rest = f.udiv(index, size)
+    return rest, index - rest * size
+
+
+def _fold(f: Function, kind: str, total: Value, x: Value) -> Value:
+    return f.max(x, total) if kind == "max" else total + x
+
+
+def _start(f: Function, kind: str) -> Value:
+    return f.const(float("-inf") if kind == "max" else 0.0, f.f32)
+
+
+def blocked(isa: Isa, kind: str) -> Module:
+    """`kind` is max or average; tensors are blocked by the vector's lanes."""
+    module = Module(isa)
+    with module.kernel(f"pool_{kind}_blocked", buffers=["x", "y", "table"], params=BLOCKED_PARAMS) as f:
+        p = f.param
+        first, last = f.share(p["batch"] * p["blocks"] * p["depth"] * p["height"])
+        with f.loop(first, last) as unit:
+            row = _Row(f, unit.index)
+            whole = f.udiv(f.max(p["inner_last"] - p["inner_first"], 0), GROUP) * GROUP
+            grouped = p["inner_first"] + whole
+            with f.loop(0, p["inner_first"]) as left:
+                _pixel(f, kind, row, left.index)
+            with f.loop(p["inner_first"], grouped, step=GROUP) as inner:
+                start, _, size = _window(f, row, inner.index)
+                x = f.at(row.x, start * f.lanes)
+                totals = _taps(f, kind, row, x, p["taps"], [p["step"] * i for i in range(GROUP)])
+                for i, total in enumerate(totals):
+                    if kind == "average":
+                        # Inside, every window has the size of the first one.
+                        total = total / f.splat(f.convert(row.divisor * size, F32), f.lanes)
+                    f.store(total, row.y, (inner.index + i) * f.lanes)
+            with f.loop(grouped, p["width"]) as right:
+                _pixel(f, kind, row, right.index)
+    return module
+
+
+def _window(f: Function, row: _Row, column: Value) -> tuple[Value, Value, Value]:
+    at = row.widths + column * 3
+    return tuple(f.load(f.buffer["table"], at + i, I64) for i in range(3))  # type: ignore[return-value]
+
+
+def _pixel(f: Function, kind: str, row: _Row, column: Value) -> None:
+    start, count, size = _window(f, row, column)
+    (total,) = _taps(f, kind, row, f.at(row.x, start * f.lanes), count, [f.as_value(0, I64)])
+    if kind == "average":
+        total = total / f.splat(f.convert(row.divisor * size, F32), f.lanes)
+    f.store(total, row.y, column * f.lanes)
+
+
+def _taps(f: Function, kind: str, row: _Row, x: Value, taps: Value, columns: Sequence[Value]) -> Sequence[Value]:
+    """The reduction over a window for the output pixels at `columns`, element offsets from `x`."""
+    p = f.param
+    with f.loop(0, row.depth_taps, carry=[_start(f, kind) for _ in columns]) as depth:
+        layer = f.at(x, depth.index * p["tap_depth"])
+        with f.loop(0, row.row_taps, carry=depth.carried) as height:
+            line = f.at(layer, height.index * p["tap_row"])
+            with f.loop(0, taps, carry=height.carried) as width:
+                here = f.at(line, width.index * p["tap"])
+                width.next(
+                    *(_fold(f, kind, t, f.load(here, c)) for t, c in zip(width.carried, columns, strict=True))
+                )
+            height.next(*width.results)
+        depth.next(*height.results)
+    return depth.results
+
+
+def plain(isa: Isa, kind: str, adjacent: bool) -> Module:
+    """Vectors along the last axis; `adjacent` if the stride is 1, otherwise lanes are gathered."""
+    module = Module(isa)
+    name = f"pool_{kind}_plain_{'adjacent' if adjacent else 'gather'}"
+    with module.kernel(name, buffers=["x", "y", "table", "sizes"], params=PLAIN_PARAMS) as f:
+        p = f.param
+        first, last = f.share(p["batch"] * p["blocks"] * p["depth"] * p["height"])
+        lane = f.iota(f.lanes)
+        size = f.splat(f.convert(p["size"], I32), f.lanes)
+        with f.loop(first, last) as unit:
+            row = _Row(f, unit.index)
+            with f.vector_loop(0, p["width"]) as columns:
+                assert columns.mask is not None
+                begin = columns.index * p["stride"] - p["low"]
+                steps = lane if adjacent else lane * f.convert(p["stride"], I32)
+                with f.loop(0, p["taps"], carry=[_start(f, kind)]) as width:
+                    # Taps outermost, so that the mask of a tap is made once for all rows.
+                    shift = begin + width.index * p["dilation"]
+                    at = f.splat(f.convert(shift, I32), f.lanes) + steps
+                    mask = f.and_(columns.mask, f.and_(f.ge(at, 0), f.lt(at, size)))
+                    with f.loop(0, row.depth_taps, carry=width.carried) as depth:
+                        layer = f.at(row.x, depth.index * p["tap_depth"])
+                        with f.loop(0, row.row_taps, carry=depth.carried) as height:
+                            line = f.at(layer, height.index * p["tap_row"])
+                            fill = float("-inf") if kind == "max" else 0.0
+                            if adjacent:
+                                x = f.load(line, shift, mask=mask, fill=fill)
+                            else:
+                                x = f.gather(line, at, mask=mask, fill=fill)
+                            height.next(_fold(f, kind, height.carried[0], x))
+                        depth.next(*height.results)
+                    width.next(*depth.results)
+                (total,) = width.results
+                if kind == "average":
+                    sizes = f.load(f.buffer["sizes"], columns.index, mask=columns.mask, fill=1.0)
+                    total = total / (f.splat(f.convert(row.divisor, F32), f.lanes) * sizes)
+                f.store(total, row.y, columns.index, mask=columns.mask)
+    return module

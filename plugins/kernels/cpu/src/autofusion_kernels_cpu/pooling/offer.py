@@ -1,0 +1,132 @@
+"""Offers for the pooling operators, and their binding to memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from autofusion.cost.target import Target
+from autofusion.ir.graph import Node
+from autofusion.lowering.contract import BindContext, BindFunction, Layout, Offer, Operand, Refused, TensorView
+from autofusion_kernels_cpu.native.jit import jit
+from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
+from autofusion_kernels_cpu.pooling import kernel
+from autofusion_kernels_cpu.pooling.window import Axis, window_axes
+from autofusion_kernels_cpu.support import isa_of, operands, parameters, result, static, traffic_seconds, used_results
+
+OPERATORS = {"MaxPool": "max", "AveragePool": "average", "GlobalMaxPool": "max", "GlobalAveragePool": "average"}
+
+
+def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
+    """Pooling of float32 over one to three spatial axes, blocked or plain."""
+    type_, out = static(node, 0), result(node)
+    if type_ is None or out is None:
+        return Refused("its shapes are not static")
+    if type_.dtype != np.float32:
+        return Refused(f"it pools {type_.dtype}, only float32 is supported")
+    rank = len(type_.static_shape)
+    if not 3 <= rank <= 5:
+        return Refused(f"it has {rank - 2} spatial axes, only 1 to 3 are supported")
+    if used_results(node) > 1:
+        return Refused("its result 'Indices' is used")
+    kind = OPERATORS[node.op]
+    axes = window_axes(node, type_.static_shape, out.static_shape)
+    include_pad = bool(node.attr("count_include_pad", 0))
+    taps = float(np.prod([axis.kernel for axis in axes]))
+    lanes = target.lanes
+    channels = type_.static_shape[1]
+    padded = -(-max(channels, 1) // lanes) * lanes / max(channels, 1)
+    # A tap is a load and a (NaN keeping) maximum, about three instructions a vector at two a cycle.
+    vectors = out.numel * padded * taps / lanes
+    arithmetic = 1.5 * vectors / (target.peak_flops / (4 * lanes)) / target.threads
+    moved = traffic_seconds(target, (type_.nbytes + out.nbytes) * padded)
+    layout = Layout(lanes)
+    absent = tuple(Operand() for _ in node.outputs[1:])
+    made = [
+        Offer(
+            f"pool.{kind}.blocked",
+            operands(node, {0: Operand(layout)}),
+            (Operand(layout, bordered=True), *absent),
+            _bind_blocked(kind, axes, include_pad),
+            seconds=max(arithmetic, moved),
+        )
+    ]
+    adjacent = axes[-1].stride == 1
+    # A gather brings about one lane a cycle.
+    per_vector = 3.0 if adjacent else float(lanes)
+    made.append(
+        Offer(
+            f"pool.{kind}.plain",
+            operands(node, {}),
+            (Operand(), *absent),
+            _bind_plain(kind, axes, include_pad, adjacent),
+            seconds=max(arithmetic / padded * per_vector, traffic_seconds(target, type_.nbytes + out.nbytes)),
+        )
+    )
+    return made
+
+
+def _three(axes: Sequence[Axis]) -> list[Axis]:
+    return [Axis(1, 1, 1, 1, 1, 0, 0)] * (3 - len(axes)) + list(axes)
+
+
+def _strides(view: TensorView, missing: int) -> list[int]:
+    """Strides of batch, channel (block) and the three spatial axes."""
+    return [*view.strides[:2], *([0] * missing), *view.strides[2:]]
+
+
+def _tables(axes: Sequence[Axis], include_pad: bool) -> np.ndarray:
+    return np.concatenate([axis.table(include_pad) for axis in axes]).ravel()
+
+
+def _bind_blocked(kind: str, axes: Sequence[Axis], include_pad: bool) -> BindFunction:
+    def bind(
+        context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]
+    ) -> NativeKernel:
+        x, y = inputs[0], outputs[0]
+        assert x is not None
+        isa = isa_of(context.target)
+        lanes = isa.lanes
+        d, h, w = _three(axes)
+        xs, ys = _strides(x, 3 - len(axes)), _strides(y, 3 - len(axes))
+        first, last = w.interior(w.table(include_pad))
+        params = [
+            y.shape[0], -(-y.shape[1] // lanes), d.out, h.out, w.out, first, last, w.kernel,
+            *xs[:4], *ys[:4],
+            w.stride * lanes, d.dilation * xs[2], h.dilation * xs[3], w.dilation * lanes,
+        ]  # fmt: skip
+        step = NativeStep(
+            jit().kernel(kernel.blocked(isa, kind)),
+            (Ref(x), Ref(y), Ref(_tables((d, h, w), include_pad))),
+            parameters(params),
+            name=f"pool.{kind}.blocked",
+        )
+        return NativeKernel((step,))
+
+    return bind
+
+
+def _bind_plain(kind: str, axes: Sequence[Axis], include_pad: bool, adjacent: bool) -> BindFunction:
+    def bind(
+        context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]
+    ) -> NativeKernel:
+        x, y = inputs[0], outputs[0]
+        assert x is not None
+        d, h, w = _three(axes)
+        xs, ys = _strides(x, 3 - len(axes)), _strides(y, 3 - len(axes))
+        params = [
+            *y.shape[:2], d.out, h.out, w.out, w.kernel, w.size, w.stride, w.low, w.dilation,
+            *xs[:4], *ys[:4],
+            d.dilation * xs[2], h.dilation * xs[3],
+        ]  # fmt: skip
+        sizes = w.table(include_pad)[:, 2].astype(np.float32)
+        step = NativeStep(
+            jit().kernel(kernel.plain(isa_of(context.target), kind, adjacent)),
+            (Ref(x), Ref(y), Ref(_tables((d, h, w), include_pad)), Ref(sizes)),
+            parameters(params),
+            name=f"pool.{kind}.plain",
+        )
+        return NativeKernel((step,))
+
+    return bind

@@ -1,0 +1,67 @@
+"""Where the windows of a pooling lie, as tables: for each output position of an axis its first valid tap and how many.
+
+Clamping is done here, once, so that kernels never look at padding: it may not be there, it may be a zero border, and
+zero is not the identity of a maximum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from autofusion.ir.graph import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One spatial axis: input and output size, kernel, stride, dilation, low and high padding."""
+
+    size: int
+    out: int
+    kernel: int
+    stride: int
+    dilation: int
+    low: int
+    high: int
+
+    def table(self, include_pad: bool) -> np.ndarray:
+        """[out, 3] of int64: input index of the first valid tap, number of valid taps, size that an average divides by."""
+        begin = np.arange(self.out, dtype=np.int64) * self.stride - self.low
+        first = np.maximum(-(begin // self.dilation), 0)
+        last = np.minimum(-((begin - self.size) // self.dilation), self.kernel)
+        count = np.maximum(last - first, 0)
+        # A window may hang over the padded input when the output size is rounded up: what lies beyond is not counted.
+        padded = np.minimum(-((begin - self.size - self.high) // self.dilation), self.kernel)
+        start = np.where(count > 0, begin + first * self.dilation, 0)
+        return np.stack([start, count, np.maximum(padded, 0) if include_pad else count], axis=1)
+
+    def interior(self, table: np.ndarray) -> tuple[int, int]:
+        """The range of output positions whose windows lie inside the input."""
+        whole = np.flatnonzero(table[:, 1] == self.kernel)
+        return (int(whole[0]), int(whole[-1]) + 1) if len(whole) else (0, 0)
+
+
+def window_axes(node: Node, shape: Sequence[int], out: Sequence[int]) -> list[Axis]:
+    """The spatial axes of a pooling node with the given input and output shapes."""
+    spatial = len(shape) - 2
+    if node.op.startswith("Global"):
+        return [Axis(size, 1, size, 1, 1, 0, 0) for size in shape[2:]]
+    kernel = [int(k) for k in node.attrs["kernel_shape"]]
+    strides = [int(s) for s in node.attr("strides") or [1] * spatial]
+    dilations = [int(d) for d in node.attr("dilations") or [1] * spatial]
+    pads = [int(p) for p in node.attr("pads") or [0] * (2 * spatial)]
+    mode = node.attr("auto_pad") or "NOTSET"
+    axes = []
+    for i in range(spatial):
+        low, high = pads[i], pads[i + spatial]
+        if mode == "VALID":
+            low = high = 0
+        elif mode.startswith("SAME"):
+            extent = (kernel[i] - 1) * dilations[i] + 1
+            total = max((out[i + 2] - 1) * strides[i] + extent - shape[i + 2], 0)
+            low = total // 2 if mode == "SAME_UPPER" else total - total // 2
+            high = total - low
+        axes.append(Axis(shape[i + 2], out[i + 2], kernel[i], strides[i], dilations[i], low, high))
+    return axes

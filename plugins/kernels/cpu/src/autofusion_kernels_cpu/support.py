@@ -1,0 +1,69 @@
+"""What the offer functions of all families share: reading a node's constants, pricing traffic, finding the ISA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from autofusion.cost.target import Target
+from autofusion.ir.graph import Node
+from autofusion.ir.types import TensorType
+from autofusion.lowering.contract import Operand
+from autofusion_kernels_cpu.codegen.isa import Isa, host_isa
+
+
+def isa_of(target: Target) -> Isa:
+    """The instruction set that kernels for `target` are generated for."""
+    return host_isa(target.isa)
+
+
+def static(node: Node, index: int) -> TensorType | None:
+    """The type of operand `index`, or None if it is absent or not a tensor of static shape."""
+    value = node.operand(index)
+    if value is None or not isinstance(value.type, TensorType) or not value.type.is_static:
+        return None
+    return value.type
+
+
+def result(node: Node, index: int = 0) -> TensorType | None:
+    """The type of result `index`, or None if it is not a tensor of static shape."""
+    type_ = node.outputs[index].type
+    return type_ if isinstance(type_, TensorType) and type_.is_static else None
+
+
+def constant(node: Node, index: int) -> np.ndarray | None:
+    """The data of operand `index` if it is a constant."""
+    value = node.operand(index)
+    return None if value is None else value.const
+
+
+def constant_ints(node: Node, index: int) -> list[int] | None:
+    """The data of a constant operand as a list of integers, or None."""
+    data = constant(node, index)
+    return None if data is None else [int(x) for x in data.ravel()]
+
+
+def used_results(node: Node) -> int:
+    """How many results, from the first, anyone looks at."""
+    return max((i + 1 for i, v in enumerate(node.outputs) if v.use_count), default=1)
+
+
+def operands(node: Node, wanted: Mapping[int, Operand]) -> tuple[Operand | None, ...]:
+    """One entry for each operand of the node: those given, plain for the others, None where it is absent."""
+    return tuple(None if v is None else wanted.get(i, Operand()) for i, v in enumerate(node.inputs))
+
+
+def traffic_seconds(target: Target, nbytes: float, threads: int | None = None) -> float:
+    """Time to move that many bytes in and out of the level of memory that they fit in, on all threads."""
+    team = target.threads if threads is None else threads
+    if nbytes <= target.l2_bytes * team:
+        return nbytes / (target.bandwidth_l2 * team)
+    if nbytes <= target.l3_bytes:
+        return nbytes / (target.bandwidth_l3 * team)
+    return nbytes / target.bandwidth_memory
+
+
+def parameters(values: Sequence[int]) -> np.ndarray:
+    """Parameters of a native step."""
+    return np.array(values, np.int64)
