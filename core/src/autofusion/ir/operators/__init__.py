@@ -1,15 +1,22 @@
 """Operator schemas of the default domain, one module a family; importing this package registers them all."""
 
 from autofusion.ir.operators import (  # noqa: F401  (imported to register)
+    attention,
     contraction,
     control,
     indexing,
+    losses,
     movement,
     opaque,
     pointwise,
     pooling,
+    quantization,
+    random,
     recurrent,
     reduction,
+    sequences,
+    signal,
+    strings,
 )
 from autofusion.ir.operators.schema import (
     DTYPE_ATTRIBUTES,

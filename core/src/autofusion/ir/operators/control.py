@@ -97,8 +97,6 @@ def _infer_if(node: Node) -> Sequence[Type | None]:
 
 
 def _infer_loop(node: Node) -> Sequence[Type | None]:
-    if len(node.inputs) < 2:
-        shapes.fail(node, f"a Loop has the operands (trips, condition, ...), found {len(node.inputs)}")
     count = len(node.inputs) - 2 - captures(node)
     types = _body_outputs(node, "body", 1 + len(node.outputs))[1:]
     initial = [None if v is None else v.type for v in node.inputs[2 : 2 + count]]
@@ -163,7 +161,8 @@ def _register() -> None:
             _infer_if,
             1,
             None,
-            outputs=None,
+            outputs=1,
+            max_outputs=None,
             attributes={"captures": 0, **dict.fromkeys(branches, REQUIRED)},
             subgraphs=branches,
         ),
@@ -171,9 +170,10 @@ def _register() -> None:
             "Loop",
             opaque,
             _infer_loop,
-            0,
+            2,
             None,
-            outputs=None,
+            outputs=1,
+            max_outputs=None,
             attributes={"captures": 0, "body": REQUIRED},
             subgraphs=("body",),
         ),
@@ -183,7 +183,8 @@ def _register() -> None:
             _infer_scan,
             1,
             None,
-            outputs=None,
+            outputs=1,
+            max_outputs=None,
             attributes={
                 "body": REQUIRED,
                 "captures": 0,
@@ -201,7 +202,8 @@ def _register() -> None:
             _infer_sequence_map,
             1,
             None,
-            outputs=None,
+            outputs=1,
+            max_outputs=None,
             attributes={"captures": 0, "body": REQUIRED},
             subgraphs=("body",),
         ),

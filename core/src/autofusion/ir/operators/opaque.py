@@ -84,7 +84,7 @@ def _infer_range(node: Node) -> Sequence[Type | None]:
 
 
 def _infer_eye_like(node: Node) -> Sequence[Type | None]:
-    dtype = attribute(node, "dtype") or shapes.dtype(node, 0)
+    dtype = shapes.dtype_attribute(node, "dtype") or shapes.dtype(node, 0)
     return shapes.only(shapes.of(dtype, shapes.rank_is(node, 0, 2)))
 
 

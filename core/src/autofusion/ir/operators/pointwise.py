@@ -11,12 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from autofusion.ir.dtypes import BOOL
 from autofusion.ir.graph import Node
 from autofusion.ir.operators import shapes
-from autofusion.ir.operators.schema import REQUIRED, OpClass, Operator, Work, attribute, register, single, traffic
+from autofusion.ir.operators.schema import REQUIRED, OpClass, Operator, Work, register, single, traffic
 from autofusion.ir.types import Type
 
 
@@ -89,6 +87,7 @@ _BINARY: dict[str, Cost] = {
     "PRelu": Cost(2),
     "Pow": Cost(0, 1),
     "Sub": Cost(),
+    "SwiGLU": Cost(4, 1, {"alpha": _ALPHA}),
 }
 _COMPARE: dict[str, Cost] = {
     name: Cost() for name in ("And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Or", "Xor")
@@ -147,6 +146,11 @@ def _infer_prelu(node: Node) -> Sequence[Type | None]:
     return shapes.only(shapes.of(shapes.same_dtype(node, (0, 1)), x))
 
 
+def _infer_swiglu(node: Node) -> Sequence[Type | None]:
+    dims = shapes.agree_shapes(node, shapes.shape(node, 0), shapes.shape(node, 1), "shapes of gate and value")
+    return shapes.only(shapes.of(shapes.same_dtype(node, (0, 1)), dims))
+
+
 def _infer_clip(node: Node) -> Sequence[Type | None]:
     shapes.same_dtype(node, (0, 1, 2))
     for index in (1, 2):
@@ -166,10 +170,7 @@ def _infer_where(node: Node) -> Sequence[Type | None]:
 
 
 def _infer_cast(node: Node) -> Sequence[Type | None]:
-    target = attribute(node, "to")
-    if not isinstance(target, np.dtype):
-        shapes.fail(node, f"'to' must be an element type, found {target!r}")
-    return shapes.only(shapes.of(target, shapes.shape(node, 0)))
+    return shapes.only(shapes.of(shapes.dtype_attribute(node, "to"), shapes.shape(node, 0)))
 
 
 def _work_of(cost: Cost) -> Any:
@@ -203,7 +204,7 @@ for _name, _cost in _FLOAT_UNARY.items():
 for _name, _cost in _TESTS.items():
     _register(_name, _cost, _infer_test, 1)
 for _name, _cost in _BINARY.items():
-    _special = {"Pow": _infer_first_dtype, "PRelu": _infer_prelu}
+    _special = {"Pow": _infer_first_dtype, "PRelu": _infer_prelu, "SwiGLU": _infer_swiglu}
     _register(_name, _cost, _special.get(_name, _infer_broadcast), 2)
 for _name, _cost in _COMPARE.items():
     _register(_name, _cost, _infer_compare, 2)
@@ -212,6 +213,7 @@ for _name in VARIADIC:
 _register("Clip", Cost(2), _infer_clip, 3, least=1)
 _register("Where", Cost(), _infer_where, 3)
 _register("Cast", Cost(1, 0, {"to": REQUIRED, "saturate": 1}), _infer_cast, 1)
+_register("BitCast", Cost(0, 0, {"to": REQUIRED}), _infer_cast, 1)
 register(
     Operator("Identity", OpClass.POINTWISE, _infer_identity, work=lambda node: Work())  # a view: nothing need move
 )

@@ -89,7 +89,7 @@ def _infer_layer_norm(node: Node) -> Sequence[Type | None]:
     """Results: normalised, mean, inverse standard deviation (the last two in the stash type, axes reduced to 1)."""
     x = shapes.tensor(node, 0)
     dims = None if x is None else x.shape
-    stash = attribute(node, "stash_type")
+    stash = shapes.dtype_attribute(node, "stash_type") or F32
     if dims is None:
         return x, TensorType(stash, None), TensorType(stash, None)
     axis = shapes.axis_of(node, attribute(node, "axis"), len(dims))

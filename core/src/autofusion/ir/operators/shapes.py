@@ -99,6 +99,14 @@ def same_dtype(node: Node, indices: Sequence[int]) -> np.dtype | None:
     return None if found is None else found.dtype
 
 
+def dtype_attribute(node: Node, name: str) -> np.dtype | None:
+    """An attribute that names an element type, or None if it is not stated."""
+    stated = attribute(node, name)
+    if stated is not None and not isinstance(stated, np.dtype):
+        fail(node, f"'{name}' must be an element type, found {stated!r}")
+    return stated
+
+
 def name_of(dtype: np.dtype | None) -> str:
     """Short name of an element type for messages."""
     return "?" if dtype is None else dtype_name(dtype)
