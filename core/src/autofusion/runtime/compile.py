@@ -62,7 +62,7 @@ def compile(
 
     ``shapes`` (input name -> shape) compiles for these shapes now; dims that the model leaves open and that are not stated are
     taken from the inputs of each run. ``level`` is ``off``, ``basic`` or ``full``. ``threads`` defaults to the cores this process
-    may use. ``only``, ``disable`` (rule names or globs) and ``disable_sites`` (source node names) switch rules and places;
+    may use. ``only``, ``disable`` (rule or pack names) and ``disable_sites`` (source node names, or ``rule:node``) switch rules and places;
     ``memory_budget`` (bytes) refuses fusions that would raise the peak beyond it.
     """
     from autofusion.cost.detect import detect
@@ -73,9 +73,9 @@ def compile(
     target = target or detect(threads)
     options = FusionOptions(
         level=parse_level(level),
-        only=tuple(only),
-        disable=tuple(disable),
-        disable_sites=tuple(disable_sites),
+        only=frozenset(only),
+        disable=frozenset(disable),
+        disable_sites=frozenset(disable_sites),
         priorities=dict(priorities or {}),
         memory_budget_bytes=memory_budget,
     )

@@ -1,0 +1,77 @@
+"""The command line: one file a command, imported when it is used."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from autofusion.errors import AutofusionError
+
+COMMANDS = ("demo", "run", "bench", "explain", "plugins", "rules")
+
+
+class _Lazy(click.Group):
+    """Imports a command's module when it is asked for, so that ``--help`` and ``plugins`` stay fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"autofusion.cli.{cmd_name}").command
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        from autofusion.errors import nearest
+
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"there is no command '{args[0]}'{nearest(args[0], COMMANDS)} See autofusion --help.")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="autofusion", prog_name="autofusion")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.pass_context
+def cli(context: click.Context, debug: bool) -> None:
+    """Find the places in a trained network that can run as one kernel, and run them so.
+
+    \b
+    autofusion demo                      a network unfused and fused, the gain and the proof
+    autofusion explain model.onnx        what fuses, what does not and why, which kernel runs what
+    autofusion bench model.onnx          latency at level off and full, side by side
+    autofusion run model.onnx -o y.npz   run it
+
+    Dims that a model leaves open are stated with --shape NAME:1,3,224,224.
+    """
+    context.obj = {"debug": debug}
+
+
+def main() -> None:
+    """Entry point: an AutofusionError ends with its message and exit code 2."""
+    debug = "--debug" in sys.argv
+    if debug:
+        # Accepted anywhere on the line, not only before the command.
+        sys.argv = [sys.argv[0], "--debug", *(a for a in sys.argv[1:] if a != "--debug")]
+    try:
+        cli(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except click.Abort:
+        click.echo("stopped", err=True)
+        sys.exit(130)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough.
+        sys.stderr.close()
+        sys.exit(0)
+    except AutofusionError as error:
+        if debug:
+            raise
+        click.echo(f"error: {error}", err=True)
+        sys.exit(2)

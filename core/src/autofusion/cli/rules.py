@@ -1,0 +1,46 @@
+"""``autofusion rules``: every installed rule."""
+
+from __future__ import annotations
+
+import click
+
+from autofusion.cli.options import echo_json, json_option
+
+
+@click.command("rules")
+@click.argument("name", required=False)
+@json_option
+def command(name: str | None, as_json: bool) -> None:
+    """List the installed rules, or say what the rule NAME does."""
+    from autofusion.errors import OptionError, nearest
+    from autofusion.fusion.rule import FuseRule
+    from autofusion.plugins.registry import default_registry
+
+    found = [(pack, rule) for pack in default_registry().rule_packs for rule in pack.rules]
+    if name is not None:
+        names = [rule.name for _, rule in found]
+        if name not in names:
+            raise OptionError(f"there is no rule '{name}'{nearest(name, names)}")
+        found = [(pack, rule) for pack, rule in found if rule.name == name]
+    data = [
+        {
+            "rule": rule.name,
+            "version": pack.version,
+            "stage": rule.stage.value,
+            "level": rule.level.name.lower(),
+            "priority": rule.priority,
+            "kind": rule.kind if isinstance(rule, FuseRule) else "",
+            "doc": rule.doc,
+        }
+        for pack, rule in found
+    ]
+    if as_json:
+        echo_json(data)
+    elif name is not None:
+        only = data[0]
+        click.echo(f"{only['rule']}@{only['version']}  stage {only['stage']}, level {only['level']}" + (f", makes '{only['kind']}'" if only["kind"] else ""))
+        click.echo(str(only["doc"]).strip())
+    else:
+        for row in data:
+            summary = str(row["doc"]).strip().splitlines()[0] if row["doc"] else ""
+            click.echo(f"{row['rule']:32}{row['stage']:14}{row['level']:7}{summary}")

@@ -1,0 +1,45 @@
+"""``autofusion run``: run a model once on given or random inputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from autofusion.cli.options import compile_options, echo_json, json_option, model_argument, shape_option
+
+
+@click.command("run")
+@model_argument
+@shape_option
+@click.option("--data", type=click.Path(path_type=Path), help="An .npz file with an array for each input. Default: seeded random inputs.")
+@click.option("--save", "-o", type=click.Path(path_type=Path), help="Write the outputs to this .npz file.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
+@compile_options
+@json_option
+def command(model: Path, shapes: tuple[str, ...], data: Path | None, save: Path | None, seed: int, as_json: bool, settings: dict[str, Any]) -> None:
+    """Run MODEL and print what comes out."""
+    import time
+
+    import numpy as np
+
+    import autofusion
+    from autofusion.tools import inputs as made
+
+    start = time.perf_counter()
+    stated = made.parse_shapes(shapes)
+    session = autofusion.compile(model, shapes=stated or None, **settings)
+    feeds = made.load_npz(data) if data is not None else made.random_inputs(session.graph, stated, seed)
+    compiled = time.perf_counter()
+    results = session.run(feeds)
+    done = time.perf_counter()
+    if save is not None:
+        np.savez(save, **results)
+    described = {name: made.describe(value) for name, value in results.items()}
+    if as_json:
+        echo_json({"outputs": described, "compile_seconds": compiled - start, "first_run_seconds": done - compiled})
+        return
+    for name, about in described.items():
+        click.echo(f"{name}: {about['type']}" + (f"  min {about['min']:.6g}  max {about['max']:.6g}  mean {about['mean']:.6g}" if "min" in about else ""))
+    click.echo(f"compiled in {compiled - start:.2f} s, first run {1e3 * (done - compiled):.1f} ms" + (f", outputs in {save}" if save else ""))
