@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from autofusion_kernels_cpu.codegen.builder import Function, Module
 from autofusion_kernels_cpu.codegen.isa import Isa
-from autofusion_kernels_cpu.codegen.values import F32, I32, I64, Value
+from autofusion_kernels_cpu.codegen.values import F32, I1, I32, I64, Value
 
 GROUP = 8
 """Output pixels that share one pass over the taps of a blocked window: enough to hide the latency of the maximum."""
@@ -57,7 +57,7 @@ def _fold(f: Function, kind: str, total: Value, x: Value) -> Value:
 
 
 def _start(f: Function, kind: str) -> Value:
-    return f.const(float("-inf") if kind == "max" else 0.0, f.f32)
+    return f.const(0.0 if kind == "average" else float("-inf"), f.f32)
 
 
 def blocked(isa: Isa, kind: str) -> Module:
@@ -73,14 +73,7 @@ def blocked(isa: Isa, kind: str) -> Module:
             with f.loop(0, p["inner_first"]) as left:
                 _pixel(f, kind, row, left.index)
             with f.loop(p["inner_first"], grouped, step=GROUP) as inner:
-                start, _, size = _window(f, row, inner.index)
-                x = f.at(row.x, start * f.lanes)
-                totals = _taps(f, kind, row, x, p["taps"], [p["step"] * i for i in range(GROUP)])
-                for i, total in enumerate(totals):
-                    if kind == "average":
-                        # Inside, every window has the size of the first one.
-                        total = total / f.splat(f.convert(row.divisor * size, F32), f.lanes)
-                    f.store(total, row.y, (inner.index + i) * f.lanes)
+                _group(f, kind, row, inner.index)
             with f.loop(grouped, p["width"]) as right:
                 _pixel(f, kind, row, right.index)
     return module
@@ -91,6 +84,49 @@ def _window(f: Function, row: _Row, column: Value) -> tuple[Value, Value, Value]
     return tuple(f.load(f.buffer["table"], at + i, I64) for i in range(3))  # type: ignore[return-value]
 
 
+def _group(f: Function, kind: str, row: _Row, column: Value) -> None:
+    """Inside, where every window has the size of the first one."""
+    start, _, size = _window(f, row, column)
+    x = f.at(row.x, start * f.lanes)
+    columns = [f.param["step"] * i for i in range(GROUP)]
+
+    def store(totals: Sequence[Value]) -> None:
+        for i, total in enumerate(totals):
+            f.store(total, row.y, (column + i) * f.lanes)
+
+    if kind == "average":
+        divisor = f.splat(f.convert(row.divisor * size, F32), f.lanes)
+        store([total / divisor for total in _taps(f, kind, row, x, f.param["taps"], columns)])
+    elif f.native_nan_max:
+        store(_taps(f, kind, row, x, f.param["taps"], columns))
+    else:
+        # Keeping a NaN costs x86 three instructions a tap. Instead, look for one on the way at half an instruction a
+        # tap, and should there be any, do the group again pixel by pixel.
+        *totals, numbers = _taps(f, "quick max", row, x, f.param["taps"], columns)
+        none = f.reduce("and", numbers)
+        clean = none if none.type == I1 else f.ne(none, 0)
+
+        def again() -> None:
+            with f.loop(0, GROUP) as pixel:
+                _pixel(f, kind, row, column + pixel.index)
+
+        f.branch(clean, lambda: store(totals), again)
+
+
+def _all_numbers(f: Function) -> Value:
+    """The start of a mask in the form that the instruction set keeps masks in."""
+    return f.const(True, f.mask_type) if f.isa.registers == 32 else f.const(-1, f.i32)
+
+
+def _quick_max(f: Function, folded: Sequence[Value], taps: Sequence[Value]) -> list[Value]:
+    """Maxima that may lose a NaN, and the mask of the lanes that had none."""
+    *totals, numbers = folded
+    for a, b in zip(taps[::2], taps[1::2], strict=True):
+        both = f.emit(f"fcmp ord {a!r}, {b.text}", f.mask_type)
+        numbers = f.and_(numbers, both if numbers.type == f.mask_type else f.emit(f"sext {both!r} to {f.i32}", f.i32))
+    return [*(f.max_keep(total, x) for total, x in zip(totals, taps, strict=True)), numbers]
+
+
 def _pixel(f: Function, kind: str, row: _Row, column: Value) -> None:
     start, count, size = _window(f, row, column)
     (total,) = _taps(f, kind, row, f.at(row.x, start * f.lanes), count, [f.as_value(0, I64)])
@@ -99,18 +135,21 @@ def _pixel(f: Function, kind: str, row: _Row, column: Value) -> None:
     f.store(total, row.y, column * f.lanes)
 
 
-def _taps(f: Function, kind: str, row: _Row, x: Value, taps: Value, columns: Sequence[Value]) -> Sequence[Value]:
-    """The reduction over a window for the output pixels at `columns`, element offsets from `x`."""
+def _taps(f: Function, kind: str, row: _Row, start: Value, taps: Value, columns: Sequence[Value]) -> Sequence[Value]:
+    """The reduction over a window for the output pixels at `columns`, element offsets from `start`."""
     p = f.param
-    with f.loop(0, row.depth_taps, carry=[_start(f, kind) for _ in columns]) as depth:
-        layer = f.at(x, depth.index * p["tap_depth"])
+    initial = [_start(f, kind) for _ in columns] + ([_all_numbers(f)] if kind == "quick max" else [])
+    with f.loop(0, row.depth_taps, carry=initial) as depth:
+        layer = f.at(start, depth.index * p["tap_depth"])
         with f.loop(0, row.row_taps, carry=depth.carried) as height:
             line = f.at(layer, height.index * p["tap_row"])
             with f.loop(0, taps, carry=height.carried) as width:
                 here = f.at(line, width.index * p["tap"])
-                width.next(
-                    *(_fold(f, kind, t, f.load(here, c)) for t, c in zip(width.carried, columns, strict=True))
-                )
+                x = [f.load(here, c) for c in columns]
+                if kind == "quick max":
+                    width.next(*_quick_max(f, width.carried, x))
+                else:
+                    width.next(*(_fold(f, kind, total, tap) for total, tap in zip(width.carried, x, strict=True)))
             height.next(*width.results)
         depth.next(*height.results)
     return depth.results
