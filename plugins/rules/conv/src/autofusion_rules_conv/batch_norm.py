@@ -1,0 +1,122 @@
+"""BatchNormalization at inference: into the layer before it, or else into one Mul and one Add."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autofusion.fusion.facts import arrow, is_float, not_constant, spread
+from autofusion.fusion.pattern import Match, op, var
+from autofusion.fusion.rule import Builder, Refusal, RewriteRule, Stage
+from autofusion.ir.graph import Node, Value
+from autofusion.ir.operators import attribute
+from autofusion_rules_conv.fold_affine import check_affine, read_layer, rewrite_affine
+from autofusion_rules_conv.linear import biased_layer, rounded, unfit
+
+_STATISTICS = (var("scale"), var("shift"), var("mean"), var("variance"))
+
+
+def statistics(node: Node) -> tuple[np.ndarray, np.ndarray] | Refusal:
+    """``(scale, shift)`` for each channel, in double precision, of a BatchNormalization that does not train."""
+    if attribute(node, "training_mode"):
+        return Refusal(f"{node.label} is in training mode: it normalises with the statistics of the batch", node)
+    if len(node.outputs) > 1 and any(v.use_count for v in node.outputs[1:]):
+        return Refusal(f"{node.label}: its running statistics are used", node)
+    arrays = []
+    for value in node.inputs[1:5]:
+        if value is None or value.const is None:
+            return Refusal(f"{node.label}: {not_constant(value) if value else 'an operand is absent'}", value or node)
+        arrays.append(value.const.astype(np.float64))
+    gamma, beta, mean, variance = arrays
+    with np.errstate(all="ignore"):
+        scale = gamma / np.sqrt(variance + float(attribute(node, "epsilon")))
+        shift = beta - mean * scale
+    if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
+        return Refusal(f"{node.label}: its scale or shift is not finite", node)
+    return scale, shift
+
+
+def _check_fold(match: Match) -> Refusal | None:
+    affine = statistics(match.root)
+    if isinstance(affine, Refusal):
+        return Refusal(f"{arrow(match.node('layer'), match.root)}: {affine.reason}", affine.culprit)
+    found = read_layer(match)
+    if isinstance(found, Refusal):
+        return found
+    if found.axis != 1 or found.channels != len(affine[0]):
+        return Refusal(
+            f"{arrow(found.node, match.root)}: it normalises axis 1, the product's columns are axis {found.axis}",
+            match.root,
+        )
+    return check_affine(match, *affine)
+
+
+def _rewrite_fold(match: Match, builder: Builder) -> list[Value]:
+    affine = statistics(match.root)
+    assert not isinstance(affine, Refusal)
+    return _padded(match, rewrite_affine(match, builder, *affine))
+
+
+def _padded(match: Match, results: list[Value]) -> list[Value]:
+    """One value for each result of the root; the unused running statistics do not change at inference."""
+    running = [v for v in match.root.inputs[3:5] if v is not None]
+    return results + running[: len(match.root.outputs) - 1]
+
+
+def _check_affine(match: Match) -> Refusal | None:
+    node = match.root
+    affine = statistics(node)
+    if isinstance(affine, Refusal):
+        return affine
+    x = match["x"]
+    if x.shape is None or len(x.shape) < 2:
+        return Refusal(f"{node.label}: the rank of '{x.name}' is not known, or too small", x)
+    if not is_float(x) or x.dtype is None:
+        return Refusal(f"{node.label}: '{x.name}' is not of a floating-point type", x)
+    return unfit(affine[0], x.dtype, f"{node.label}: its scale", node) or unfit(
+        affine[1], x.dtype, f"{node.label}: its shift", node
+    )
+
+
+def _rewrite_affine(match: Match, builder: Builder) -> list[Value]:
+    affine = statistics(match.root)
+    assert not isinstance(affine, Refusal)
+    x = match["x"]
+    assert x.shape is not None and x.dtype is not None
+    scale, shift = (spread(rounded(v, x.dtype), len(x.shape), 1) for v in affine)
+    name = match.root.name
+    product = builder.op("Mul", x, builder.constant(scale, name=f"{name}.scale"), name=name)
+    return _padded(match, [builder.op("Add", product, builder.constant(shift, name=f"{name}.shift"), name=name)])
+
+
+FOLD_BATCH_NORM = RewriteRule(
+    "conv.fold_batch_norm",
+    op("BatchNormalization", biased_layer(), *_STATISTICS),
+    _rewrite_fold,
+    _check_fold,
+    Stage.FOLD,
+    doc="""Fold a BatchNormalization into the weights and bias of the layer before it.
+
+    Before: %y = BatchNormalization(Conv(%x, %w, %b), %gamma, %beta, %mean, %var)
+    After:  %y = Conv(%x, %w * a, (%b - %mean) * a + %beta)      a = gamma / sqrt(var + epsilon)
+    Also after ConvTranspose (per group), and after a Gemm or MatMul whose result is a matrix.
+    Refuses when: it trains; the layer's result is used elsewhere; a weight or statistic is no constant or may be
+    overridden; a folded number would not be finite.
+    """,
+)
+
+BATCH_NORM_AFFINE = RewriteRule(
+    "conv.batch_norm_affine",
+    op("BatchNormalization", var("x"), *_STATISTICS),
+    _rewrite_affine,
+    _check_affine,
+    Stage.FOLD,
+    priority=-10,
+    doc="""Write a BatchNormalization that no layer could take as pointwise arithmetic.
+
+    Before: %y = BatchNormalization(%x, %gamma, %beta, %mean, %var)
+    After:  %y = Add(Mul(%x, a), %beta - %mean * a)              a = gamma / sqrt(var + epsilon), shaped [C, 1, 1]
+    Refuses when: it trains; a statistic is no constant or may be overridden; the rank of %x is not known.
+    """,
+)
+
+RULES = (FOLD_BATCH_NORM, BATCH_NORM_AFFINE)

@@ -1,0 +1,13 @@
+"""The rules of the pack, in one list."""
+
+from __future__ import annotations
+
+from autofusion.fusion.rule import RulePack
+from autofusion_rules_conv import batch_norm, epilogue, fold_affine, fold_input, fold_pad
+
+PACK = RulePack(
+    name="conv",
+    version="0.1.0",
+    rules=(*batch_norm.RULES, *fold_affine.RULES, *fold_input.RULES, *fold_pad.RULES, *epilogue.RULES),
+    kinds={"conv": "1"},
+)
