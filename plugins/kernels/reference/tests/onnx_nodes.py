@@ -25,8 +25,12 @@ def array_of(tensor: onnx.TensorProto) -> np.ndarray:
 
 def as_ir(array: Any) -> Any:
     """Test data as the IR has it: strings are ``str`` objects."""
+    if isinstance(array, onnx.TensorProto):
+        return array_of(array)
     if isinstance(array, list):
         return [as_ir(a) for a in array]
+    if isinstance(array, np.generic):
+        return np.asarray(array)
     if not isinstance(array, np.ndarray):
         return array
     if array.dtype.kind in "USO":
@@ -63,6 +67,8 @@ def unusable(model: onnx.ModelProto) -> str:
             return f"{node.op_type} is not in opset {OPSET}"
         if used.since_version < ours.since_version:
             return f"{node.op_type} of opset {used.since_version}"
+        if len(node.input) > ours.max_input or len(node.output) > ours.max_output:
+            return f"{node.op_type} has operands newer than opset {OPSET}"
         if {a.name for a in node.attribute} - set(ours.attributes):
             return f"{node.op_type} has attributes newer than opset {OPSET}"
     return ""

@@ -129,10 +129,9 @@ def _transpose_pads(
     else:
         pads = [int(p) for p in node.attr("pads") or [0] * 2 * rank]
         return pads[:rank], pads[rank:]
-    smaller = [max(0, t) // 2 for t in total]
-    larger = [t - a for t, a in zip(total, smaller, strict=True)]
-    # The operator cuts the larger half at the start, except for SAME_UPPER.
-    return (smaller, larger) if auto == "SAME_UPPER" else (larger, smaller)
+    # The operator cuts the larger half at the start, except for SAME_UPPER; what is missing is added at the end.
+    low = [max(0, t) // 2 if auto == "SAME_UPPER" else -(-max(0, t) // 2) for t in total]
+    return low, [t - a for t, a in zip(total, low, strict=True)]
 
 
 def _conv_transpose(node: Node, inputs: Inputs) -> list[Any]:

@@ -15,6 +15,7 @@ from autofusion.errors import AutofusionError, InputError, KernelError, nearest
 from autofusion.ir.graph import FUSED, Graph, Node, Value
 from autofusion.ir.types import TensorType
 from autofusion_kernels_reference import (
+    attention,
     cast,
     contraction,
     control,
@@ -36,6 +37,7 @@ from autofusion_kernels_reference.onnx_evaluator import TAIL, tail_function
 from autofusion_kernels_reference.support import Inputs, OpFunction
 
 _FAMILIES = (
+    attention,
     cast,
     contraction,
     convolution,

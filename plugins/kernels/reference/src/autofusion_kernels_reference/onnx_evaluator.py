@@ -18,7 +18,6 @@ from autofusion_kernels_reference.support import Inputs
 TAIL = frozenset(
     {
         "AffineGrid",
-        "Attention",
         "BlackmanWindow",
         "Col2Im",
         "DFT",
@@ -31,7 +30,6 @@ TAIL = frozenset(
         "NegativeLogLikelihoodLoss",
         "RegexFullMatch",
         "RoiAlign",
-        "RotaryEmbedding",
         "STFT",
         "SoftmaxCrossEntropyLoss",
         "StringConcat",
