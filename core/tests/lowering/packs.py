@@ -1,4 +1,6 @@
-"""A kernel pack for the tests: NumPy kernels that offer plain and blocked layouts, so that lowering has choices to make."""
+"""A kernel pack for the tests: NumPy kernels that offer plain and blocked layouts, so that lowering has choices to
+make.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
 
 
 class FakePack:
-    """Pointwise operators in both layouts (``blocked`` is cheaper if ``prefer_blocked``), Transpose and Concat plain only."""
+    """Pointwise operators in both layouts (``blocked`` is cheaper if ``prefer_blocked``), Transpose and Concat
+    plain only.
+    """
 
     name = "fake"
     version = "1"
@@ -59,7 +63,11 @@ class FakePack:
 
     def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refused:
         if node.op == "Transpose":
-            return [self._offer(node, "transpose", PLAIN, 1e-5, lambda x: np.ascontiguousarray(x.transpose(node.attrs["perm"])))]
+            return [
+                self._offer(
+                    node, "transpose", PLAIN, 1e-5, lambda x: np.ascontiguousarray(x.transpose(node.attrs["perm"]))
+                )
+            ]
         if node.op == "Concat":
             return [self._offer(node, "concat", PLAIN, 1e-3, lambda *x: np.concatenate(x, node.attrs["axis"]))]
         if node.op not in FUNCTIONS:
@@ -73,7 +81,13 @@ class FakePack:
         return offers
 
     def _offer(
-        self, node: Node, kernel: str, layout: Layout, seconds: float, function: Callable[..., np.ndarray], inplace: bool = False
+        self,
+        node: Node,
+        kernel: str,
+        layout: Layout,
+        seconds: float,
+        function: Callable[..., np.ndarray],
+        inplace: bool = False,
     ) -> Offer:
         def bind(context: BindContext, inputs: Any, outputs: Any) -> Any:
             self.bound.append(f"{node.op}:{kernel}")

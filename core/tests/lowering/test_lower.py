@@ -80,7 +80,14 @@ def test_reshape_slice_and_split_are_views() -> None:
     graph = Graph()
     x, data = image(graph, channels=8)
     flat = op(graph, "Reshape", op(graph, "Transpose", x, perm=[0, 2, 3, 1]), graph.constant(np.array([15, 8])))
-    part = op(graph, "Slice", flat, graph.constant(np.array([3])), graph.constant(np.array([9])), graph.constant(np.array([0])))
+    part = op(
+        graph,
+        "Slice",
+        flat,
+        graph.constant(np.array([3])),
+        graph.constant(np.array([9])),
+        graph.constant(np.array([0])),
+    )
     graph.add_output(op(graph, "Neg", part), "y")
     (y,), plan, _ = run(graph, data)
     np.testing.assert_array_equal(y, -data.transpose(0, 2, 3, 1).reshape(15, 8)[3:9])
@@ -166,5 +173,7 @@ def test_an_operator_without_a_kernel_is_named() -> None:
     x, _ = image(graph)
     node = graph.node("Tanh", [x], name="squash", origin=("net/squash",))
     graph.add_output(node.output, "y")
-    with pytest.raises(KernelError, match="no kernel runs Tanh 'net/squash'.*fake: it is no operator of the fake pack"):
+    with pytest.raises(
+        KernelError, match=r"no kernel runs Tanh 'net/squash'.*fake: it is no operator of the fake pack"
+    ):
         plan_of(graph, packs.FakePack())

@@ -24,7 +24,9 @@ class _Lazy(click.Group):
         command: click.Command = importlib.import_module(f"autofusion.cli.{cmd_name}").command
         return command
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         from autofusion.errors import nearest
 
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):

@@ -13,13 +13,24 @@ from autofusion.cli.options import compile_options, echo_json, json_option, shap
 @click.command("bench")
 @click.argument("models", nargs=-1, required=True, metavar="MODEL[@NAME:DIMS]...")
 @shape_option
-@click.option("--against", multiple=True, metavar="RUNTIME", help="Also measure onnxruntime or openvino (float32, their best settings). Repeatable.")
+@click.option(
+    "--against",
+    multiple=True,
+    metavar="RUNTIME",
+    help="Also measure onnxruntime or openvino (float32, their best settings). Repeatable.",
+)
 @click.option("--seconds", default=6.0, show_default=True, help="Time to measure each model for.")
 @click.option("--levels", default="off,full", show_default=True, help="Levels to compare; the first is the baseline.")
 @compile_options
 @json_option
 def command(
-    models: tuple[str, ...], shapes: tuple[str, ...], against: tuple[str, ...], seconds: float, levels: str, as_json: bool, settings: dict[str, Any]
+    models: tuple[str, ...],
+    shapes: tuple[str, ...],
+    against: tuple[str, ...],
+    seconds: float,
+    levels: str,
+    as_json: bool,
+    settings: dict[str, Any],
 ) -> None:
     """Measure MODELs side by side: contenders alternate in short blocks, and the result is given as ratios.
 

@@ -9,7 +9,14 @@ import click
 
 @click.command("demo")
 @click.option("--threads", type=int, help="Threads to run on. Default: all cores this process may use.")
-@click.option("--output", "-o", type=click.Path(path_type=Path), default=Path("autofusion-demo"), show_default=True, help="Folder for the model and the report.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    default=Path("autofusion-demo"),
+    show_default=True,
+    help="Folder for the model and the report.",
+)
 @click.option("--seconds", default=6.0, show_default=True, help="Time to measure for.")
 def command(threads: int | None, output: Path, seconds: float) -> None:
     """Run ResNet-18 (random weights, normalisations as separate nodes) at level off and at level full.
@@ -38,7 +45,9 @@ def command(threads: int | None, output: Path, seconds: float) -> None:
     report.write_text("\n".join([*versus.row_lines(row), "", *explain.whole(session)]) + "\n", encoding="utf-8")
     data.write_text(json.dumps({"bench": row, **explain.as_data(session)}, indent=2), encoding="utf-8")
     off, full = row["contenders"]["off"], row["contenders"]["full"]
-    click.echo(f"ResNet-18, 1x3x224x224, {row['threads']} threads, every node of the ONNX file alone (off) and fused (full)")
+    click.echo(
+        f"ResNet-18, 1x3x224x224, {row['threads']} threads, every node of the ONNX file alone (off) and fused (full)"
+    )
     click.echo(f"  latency off   median {1e3 * off['median']:7.2f} ms   minimum {1e3 * off['minimum']:7.2f} ms")
     click.echo(f"  latency full  median {1e3 * full['median']:7.2f} ms   minimum {1e3 * full['minimum']:7.2f} ms")
     click.echo(f"  fused is {off['ratio_median']:.2f}x as fast (minimum against minimum {off['ratio_minimum']:.2f}x)")

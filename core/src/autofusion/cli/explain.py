@@ -17,7 +17,9 @@ from autofusion.cli.options import compile_options, echo_json, json_option, mode
 @click.option("--graph", is_flag=True, help="Print the fused graph in the text form of the IR as well.")
 @compile_options
 @json_option
-def command(model: Path, node: str | None, shapes: tuple[str, ...], graph: bool, as_json: bool, settings: dict[str, Any]) -> None:
+def command(
+    model: Path, node: str | None, shapes: tuple[str, ...], graph: bool, as_json: bool, settings: dict[str, Any]
+) -> None:
     """Explain what Autofusion does with MODEL, or with one source NODE of it."""
     import autofusion
     from autofusion.tools import explain, inputs

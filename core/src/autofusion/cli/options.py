@@ -19,15 +19,35 @@ shape_option = click.option(
 
 
 def compile_options(function: F) -> F:
-    """``--level``, ``--threads``, switches for rules and sites, ``--inputs`` and ``--outputs``; passed on as keywords."""
+    """``--level``, ``--threads``, switches for rules and sites, ``--inputs`` and ``--outputs``; passed on as
+    keywords.
+    """
     options = [
         click.option("--level", default="full", show_default=True, help="off, basic (folds, activations) or full."),
         click.option("--threads", type=int, help="Threads to run on. Default: all cores this process may use."),
         click.option("--only", multiple=True, metavar="RULE", help="Use this rule (or pack) only. Repeatable."),
         click.option("--disable", multiple=True, metavar="RULE", help="Do without this rule (or pack). Repeatable."),
-        click.option("--disable-site", "disable_sites", multiple=True, metavar="NODE", help="Leave this source node alone. Repeatable."),
-        click.option("--input", "input_names", multiple=True, metavar="NAME", help="Name of a model input, where the file does not say. Repeatable."),
-        click.option("--output", "output_names", multiple=True, metavar="NAME", help="Name of a model output, where the file does not say. Repeatable."),
+        click.option(
+            "--disable-site",
+            "disable_sites",
+            multiple=True,
+            metavar="NODE",
+            help="Leave this source node alone. Repeatable.",
+        ),
+        click.option(
+            "--input",
+            "input_names",
+            multiple=True,
+            metavar="NAME",
+            help="Name of a model input, where the file does not say. Repeatable.",
+        ),
+        click.option(
+            "--output",
+            "output_names",
+            multiple=True,
+            metavar="NAME",
+            help="Name of a model output, where the file does not say. Repeatable.",
+        ),
     ]
 
     @functools.wraps(function)

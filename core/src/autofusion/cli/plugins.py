@@ -23,6 +23,9 @@ def command(as_json: bool) -> None:
         for r in records:
             click.echo(f"{r.status!s:13}{r.group:22}{r.name:14}{r.dist}=={r.version}  {r.detail}".rstrip())
         if not records:
-            click.echo("no plugin is installed: pip install autofusion-frontend-onnx autofusion-rules-conv autofusion-kernels-cpu ...")
+            click.echo(
+                "no plugin is installed: "
+                "pip install autofusion-frontend-onnx autofusion-rules-conv autofusion-kernels-cpu ..."
+            )
     if any(str(r.status) != "loaded" for r in records):
         sys.exit(1)

@@ -38,7 +38,10 @@ def command(name: str | None, as_json: bool) -> None:
         echo_json(data)
     elif name is not None:
         only = data[0]
-        click.echo(f"{only['rule']}@{only['version']}  stage {only['stage']}, level {only['level']}" + (f", makes '{only['kind']}'" if only["kind"] else ""))
+        click.echo(
+            f"{only['rule']}@{only['version']}  stage {only['stage']}, level {only['level']}"
+            + (f", makes '{only['kind']}'" if only["kind"] else "")
+        )
         click.echo(str(only["doc"]).strip())
     else:
         for row in data:

@@ -13,12 +13,24 @@ from autofusion.cli.options import compile_options, echo_json, json_option, mode
 @click.command("run")
 @model_argument
 @shape_option
-@click.option("--data", type=click.Path(path_type=Path), help="An .npz file with an array for each input. Default: seeded random inputs.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="An .npz file with an array for each input. Default: seeded random inputs.",
+)
 @click.option("--save", "-o", type=click.Path(path_type=Path), help="Write the outputs to this .npz file.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
 @compile_options
 @json_option
-def command(model: Path, shapes: tuple[str, ...], data: Path | None, save: Path | None, seed: int, as_json: bool, settings: dict[str, Any]) -> None:
+def command(
+    model: Path,
+    shapes: tuple[str, ...],
+    data: Path | None,
+    save: Path | None,
+    seed: int,
+    as_json: bool,
+    settings: dict[str, Any],
+) -> None:
     """Run MODEL and print what comes out."""
     import time
 
@@ -41,5 +53,11 @@ def command(model: Path, shapes: tuple[str, ...], data: Path | None, save: Path 
         echo_json({"outputs": described, "compile_seconds": compiled - start, "first_run_seconds": done - compiled})
         return
     for name, about in described.items():
-        click.echo(f"{name}: {about['type']}" + (f"  min {about['min']:.6g}  max {about['max']:.6g}  mean {about['mean']:.6g}" if "min" in about else ""))
-    click.echo(f"compiled in {compiled - start:.2f} s, first run {1e3 * (done - compiled):.1f} ms" + (f", outputs in {save}" if save else ""))
+        click.echo(
+            f"{name}: {about['type']}"
+            + (f"  min {about['min']:.6g}  max {about['max']:.6g}  mean {about['mean']:.6g}" if "min" in about else "")
+        )
+    click.echo(
+        f"compiled in {compiled - start:.2f} s, first run {1e3 * (done - compiled):.1f} ms"
+        + (f", outputs in {save}" if save else "")
+    )

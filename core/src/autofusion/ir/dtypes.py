@@ -52,7 +52,8 @@ def dtype_from_name(name: str) -> np.dtype:
     if name in _ML:
         import ml_dtypes  # only models with such elements pay for the import
 
-        return np.dtype(getattr(ml_dtypes, _ML[name]))
+        dtype: np.dtype = np.dtype(getattr(ml_dtypes, _ML[name]))
+        return dtype
     raise GraphError(f"unknown element type {name!r}{nearest(name, [*_NUMPY, *_ML])}")
 
 

@@ -1,7 +1,7 @@
 """Specialise a graph for given input types: bind dims, infer types, fold what has become constant.
 
-With static input shapes every ``Shape -> Gather -> Concat -> Reshape`` chain of a dynamic model turns into constants, so
-that rules and kernels only ever see static shapes, and a dynamic model loses no fusion.
+With static input shapes every ``Shape -> Gather -> Concat -> Reshape`` chain of a dynamic model turns into
+constants, so that rules and kernels only ever see static shapes, and a dynamic model loses no fusion.
 """
 
 from __future__ import annotations

@@ -37,7 +37,11 @@ def _no_bind(*_: object) -> object:
 
 def concat_offers(node: Node, blocks: Sequence[int]) -> list[ConcatOffer]:
     """The ways to run a Concat without a kernel."""
-    if node.op != "Concat" or any(v is None or not storable(v.type) for v in node.inputs) or not storable(node.output.type):
+    if (
+        node.op != "Concat"
+        or any(v is None or not storable(v.type) for v in node.inputs)
+        or not storable(node.output.type)
+    ):
         return []
     shape = node.output.type.static_shape
     if not shape:

@@ -60,9 +60,9 @@ class Numerics(enum.Enum):
 class Operand:
     """What an offer wants of one operand or result.
 
-    ``border`` is the zero border that a reader needs: ``(low_1, ..., low_k, high_1, ..., high_k)`` over the k spatial
-    axes (the order of ONNX pads). ``bordered`` says that a writer can write inside a border. ``strided`` says of a plain
-    operand that the kernel takes any strides (a blocked operand always has to).
+    ``border`` is the zero border that a reader needs: ``(low_1, ..., low_k, high_1, ..., high_k)`` over the k
+    spatial axes (the order of ONNX pads). ``bordered`` says that a writer can write inside a border. ``strided``
+    says of a plain operand that the kernel takes any strides (a blocked operand always has to).
     """
 
     layout: Layout = PLAIN
@@ -99,9 +99,9 @@ class Buffer:
 class TensorView:
     """A tensor inside a buffer.
 
-    ``strides`` count elements. Plain: one for each axis. Blocked: ``(n, channel_block, *spatial)``; the lanes of a block
-    are contiguous. ``offset`` counts elements from the buffer's start to element (0, ..., 0), inside the border.
-    ``border`` is the zero border that is there, in the order of ``Operand.border``.
+    ``strides`` count elements. Plain: one for each axis. Blocked: ``(n, channel_block, *spatial)``; the lanes of a
+    block are contiguous. ``offset`` counts elements from the buffer's start to element (0, ..., 0), inside the
+    border. ``border`` is the zero border that is there, in the order of ``Operand.border``.
     """
 
     type: TensorType
@@ -139,8 +139,9 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
 PythonKernel = Callable[[Sequence[Any]], Sequence[Any]]
 """A bound kernel as a Python callable: operand arrays in (None where absent), freshly made results out.
 
-A plain operand is an array of the logical shape; a blocked one has its stored shape ``[N, ceil(C / block), *spatial, block]``
-without the border, and so must a blocked result. Sequences are lists, an absent optional is None.
+A plain operand is an array of the logical shape; a blocked one has its stored shape ``[N, ceil(C / block),
+*spatial, block]`` without the border, and so must a blocked result. Sequences are lists, an absent optional is
+None.
 """
 
 
@@ -149,8 +150,8 @@ class BindContext:
     """What a kernel may use while it is bound.
 
     ``cache`` lives as long as the session and is shared by its plans: packed weights belong there, keyed by
-    ``(kernel, id(array), ...)`` with the array itself kept in the entry. ``scratch`` is a byte view (uint8, plain) of the
-    size that the offer asked for, private to this step while it runs, or None.
+    ``(kernel, id(array), ...)`` with the array itself kept in the entry. ``scratch`` is a byte view (uint8, plain)
+    of the size that the offer asked for, private to this step while it runs, or None.
     """
 
     target: Target

@@ -140,7 +140,10 @@ class _Lowering:
                 draft.objects.append((index, value.name))
             else:
                 if operand is None:
-                    raise KernelError(f"kernel '{offer.kernel}' of pack '{pack.name}' states no layout for operand {index} of {node.label}")
+                    raise KernelError(
+                        f"kernel '{offer.kernel}' of pack '{pack.name}' states no layout "
+                        f"for operand {index} of {node.label}"
+                    )
                 draft.inputs.append(self._form(value, operand))
         static = all(storable(v.type) for v in node.outputs)
         if static:
@@ -227,7 +230,9 @@ class _Lowering:
         """The value as ``operand`` wants it, reordered if need be."""
         stored = self.primary[value]
         bordered = any(operand.border)
-        if stored.layout == operand.layout and (not bordered or (stored.layout.block > 0 and stored.root.can_border(operand.border))):
+        if stored.layout == operand.layout and (
+            not bordered or (stored.layout.block > 0 and stored.root.can_border(operand.border))
+        ):
             stored.root.widen(operand.border)
             return stored
         return self._reordered(value, operand.layout, operand.border)
@@ -235,7 +240,11 @@ class _Lowering:
     def _reordered(self, value: Value, layout: Layout, border: tuple[int, ...]) -> Stored:
         # A plain reader without a border never meets a plain form with one: it would have taken the primary.
         existing = self.further.get((value, layout))
-        if existing is not None and existing.root.can_border(border) and (any(border) or not any(existing.root.border) or layout.block):
+        if (
+            existing is not None
+            and existing.root.can_border(border)
+            and (any(border) or not any(existing.root.border) or layout.block)
+        ):
             existing.root.widen(border)
             return existing
         source = self.primary[value]
@@ -254,7 +263,13 @@ class _Lowering:
         self._append(self._reorder_draft(value, _constant(value), copy.type, PLAIN, copy, ()))
 
     def _reorder_draft(
-        self, value: Value, source: Stored | TensorView, type_: TensorType, layout: Layout, copy: Stored, border: tuple[int, ...]
+        self,
+        value: Value,
+        source: Stored | TensorView,
+        type_: TensorType,
+        layout: Layout,
+        copy: Stored,
+        border: tuple[int, ...],
     ) -> _Draft:
         wanted = Operand(copy.layout, border, bordered=True, strided=True)
         for oracle in (False, True):

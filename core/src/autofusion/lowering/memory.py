@@ -1,8 +1,8 @@
 """Memory plan: an offset in one arena for every buffer, by lifetime.
 
-Buffers with a border are only shared between buffers of the same geometry, so that the zeros around the data, written
-once when the arena is made, stay zeros. All others are placed best-fit in the order of their first use, which also keeps
-memory that was just written in the cache.
+Buffers with a border are only shared between buffers of the same geometry, so that the zeros around the data,
+written once when the arena is made, stay zeros. All others are placed best-fit in the order of their first use,
+which also keeps memory that was just written in the cache.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from autofusion.lowering.storage import ALIGNMENT, Root
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Bytes needed from step ``first`` to step ``last``; ``key`` is the geometry of a bordered buffer, otherwise None."""
+    """Bytes needed from step ``first`` to step ``last``; ``key`` is the geometry of a bordered buffer, otherwise
+    None.
+    """
 
     nbytes: int
     first: int

@@ -15,9 +15,9 @@ from autofusion.lowering.contract import KernelPack, Offer, TensorView
 class Step:
     """One kernel run. ``node`` is the graph's node, or a stand-in ``Reorder`` node that copies between layouts.
 
-    ``inputs`` holds None for an absent operand and for one that is not a static tensor; ``objects`` numbers the latter (a
-    sequence, a tensor of run-time shape) by value name. ``outputs`` is empty for results of run-time shape: these are
-    returned by the kernel and filed under ``results``.
+    ``inputs`` holds None for an absent operand and for one that is not a static tensor; ``objects`` numbers the
+    latter (a sequence, a tensor of run-time shape) by value name. ``outputs`` is empty for results of run-time
+    shape: these are returned by the kernel and filed under ``results``.
     """
 
     node: Node

@@ -1,8 +1,8 @@
 """Choose one offer for every node so that kernels and reorders together cost least.
 
-A layout is only worth what its neighbours make of it, so the choice is joint: a first pass in topological order follows
-the producers, then sweeps re-choose each node given all its neighbours until nothing changes. Reorders are priced as the
-traffic they cause, once for each (value, layout), since consumers share them.
+A layout is only worth what its neighbours make of it, so the choice is joint: a first pass in topological order
+follows the producers, then sweeps re-choose each node given all its neighbours until nothing changes. Reorders are
+priced as the traffic they cause, once for each (value, layout), since consumers share them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class Choice:
 def candidates(
     node: Node, packs: Sequence[KernelPack], target: Target, price: PriceOffer
 ) -> tuple[list[Candidate], list[tuple[str, str]]]:
-    """Every offer for ``node``, cheapest first, and the refusals. Oracle packs are only asked if no other pack offers."""
+    """Every offer for ``node``, cheapest first, and the refusals. Oracle packs are only asked if no other pack
+    offers.
+    """
     found: list[Candidate] = []
     refusals: list[tuple[str, str]] = []
     for oracle in (False, True):
@@ -116,7 +118,9 @@ class Selector:
             if value is None or value.const is not None:
                 continue
             wanted = {
-                o.layout for v, o in zip(node.inputs, candidate.offer.inputs, strict=True) if v is value and o is not None
+                o.layout
+                for v, o in zip(node.inputs, candidate.offer.inputs, strict=True)
+                if v is value and o is not None
             }
             have = self._layout(value)
             total += sum(self._reorder_seconds(value) for w in wanted if w != have)

@@ -1,8 +1,8 @@
 """Where values live while a plan is made: stored tensors, and the buffers that groups of them share.
 
-A value has one primary ``Stored`` (as its producer writes it) and perhaps further ones in other layouts. A ``Stored`` that is
-a view of another one, or a piece of a concatenation in place, belongs to the same ``Root``: one buffer, one lifetime, one
-border.
+A value has one primary ``Stored`` (as its producer writes it) and perhaps further ones in other layouts. A
+``Stored`` that is a view of another one, or a piece of a concatenation in place, belongs to the same ``Root``: one
+buffer, one lifetime, one border.
 """
 
 from __future__ import annotations

@@ -34,12 +34,16 @@ def _alias_offer(
     results: Sequence[Layout],
     alias: Callable[[TensorView, Sequence[TensorType]], Sequence[TensorView]],
 ) -> AliasOffer:
-    operands = tuple(Operand(source) if i == 0 else (None if v is None else Operand()) for i, v in enumerate(node.inputs))
+    operands = tuple(
+        Operand(source) if i == 0 else (None if v is None else Operand()) for i, v in enumerate(node.inputs)
+    )
     return AliasOffer("view", operands, tuple(Operand(r) for r in results), _no_bind, seconds=0.0, alias=alias)
 
 
 def alias_offers(node: Node, blocks: Sequence[int]) -> list[AliasOffer]:
-    """Every way in which the results of ``node`` are views of its first operand; ``blocks`` are the block sizes in use."""
+    """Every way in which the results of ``node`` are views of its first operand; ``blocks`` are the block sizes in
+    use.
+    """
     operand = node.operand(0)
     if operand is None or operand.const is not None or not storable(operand.type):
         return []
@@ -68,13 +72,9 @@ def _reshape_offers(node: Node, type_: TensorType, blocks: Sequence[int]) -> lis
     shape, result = type_.static_shape, node.output.tensor.static_shape
     # With one pixel, the blocks of an image are its channels one after the other: [N, C, 1, 1] is [N, C] already.
     if len(shape) >= 3 and len(result) == 2 and result == shape[:2] and all(d == 1 for d in shape[2:]):
-        offers += [
-            _alias_offer(node, Layout(b), [PLAIN], _dense) for b in blocks if shape[0] == 1 or shape[1] % b == 0
-        ]
+        offers += [_alias_offer(node, Layout(b), [PLAIN], _dense) for b in blocks if shape[0] == 1 or shape[1] % b == 0]
     if len(result) >= 3 and len(shape) == 2 and shape == result[:2] and all(d == 1 for d in result[2:]):
-        offers += [
-            _alias_offer(node, PLAIN, [Layout(b)], _to_pixels(b)) for b in blocks if shape[1] % b == 0
-        ]
+        offers += [_alias_offer(node, PLAIN, [Layout(b)], _to_pixels(b)) for b in blocks if shape[1] % b == 0]
     return offers
 
 
@@ -100,9 +100,14 @@ def _slice_offers(node: Node, type_: TensorType, blocks: Sequence[int]) -> list[
     if axis == 1 and len(shape) >= 3:
         sizes = [v.tensor.static_shape[1] for v in node.outputs]
         for block in blocks:
-            fits = all(s % block == 0 and ((s + n) % block == 0 or s + n == shape[1]) for s, n in zip(starts, sizes, strict=True))
+            fits = all(
+                s % block == 0 and ((s + n) % block == 0 or s + n == shape[1])
+                for s, n in zip(starts, sizes, strict=True)
+            )
             if fits:
-                offers.append(_alias_offer(node, Layout(block), [Layout(block)] * len(starts), _blocked_slices(starts, block)))
+                offers.append(
+                    _alias_offer(node, Layout(block), [Layout(block)] * len(starts), _blocked_slices(starts, block))
+                )
     return offers
 
 
@@ -120,7 +125,11 @@ def slice_ranges(node: Node) -> tuple[int, list[int]] | None:
     if any(v is not None and v.const is None for v in node.inputs[1:]) or len(constants) < 2 or constants[0] is None:
         return None
     begin = [int(x) for x in constants[0]]
-    axes = [int(x) % len(shape) for x in constants[2]] if len(constants) > 2 and constants[2] is not None else list(range(len(begin)))
+    axes = (
+        [int(x) % len(shape) for x in constants[2]]
+        if len(constants) > 2 and constants[2] is not None
+        else list(range(len(begin)))
+    )
     steps = [int(x) for x in constants[3]] if len(constants) > 3 and constants[3] is not None else [1] * len(begin)
     result = node.output.tensor.static_shape
     cut = [(a, b) for a, b, s in zip(axes, begin, steps, strict=True) if result[a] != shape[a] or s != 1]
@@ -141,10 +150,13 @@ def _plain_slices(offsets: Sequence[int]) -> Callable[[TensorView, Sequence[Tens
     return alias
 
 
-def _blocked_slices(starts: Sequence[int], block: int) -> Callable[[TensorView, Sequence[TensorType]], Sequence[TensorView]]:
+def _blocked_slices(
+    starts: Sequence[int], block: int
+) -> Callable[[TensorView, Sequence[TensorType]], Sequence[TensorView]]:
     def alias(view: TensorView, types: Sequence[TensorType]) -> Sequence[TensorView]:
         return [
-            replace(view, type=t, offset=view.offset + s // block * view.strides[1]) for t, s in zip(types, starts, strict=True)
+            replace(view, type=t, offset=view.offset + s // block * view.strides[1])
+            for t, s in zip(types, starts, strict=True)
         ]
 
     return alias

@@ -26,9 +26,9 @@ class LoadOptions:
 class Frontend(Protocol):
     """Loads models of one format.
 
-    ``load`` returns a graph in the IR's operators (older operator versions are upgraded, layouts made explicit, captures of
-    subgraphs made operands), with every node's ``origin`` set to its source names; it raises ModelError (naming file, node,
-    what was expected) for anything it cannot read.
+    ``load`` returns a graph in the IR's operators (older operator versions are upgraded, layouts made explicit,
+    captures of subgraphs made operands), with every node's ``origin`` set to its source names; it raises
+    ModelError (naming file, node, what was expected) for anything it cannot read.
     """
 
     name: str

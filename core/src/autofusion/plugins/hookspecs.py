@@ -1,7 +1,8 @@
 """The hooks that a plugin may implement: one for each entry-point group.
 
-A plugin's entry point names a module that only holds hook implementations (``from autofusion.plugins import hookimpl``);
-heavy imports belong inside them. Each hook returns a list, so that one distribution can bring several packs.
+A plugin's entry point names a module that only holds hook implementations (``from autofusion.plugins import
+hookimpl``); heavy imports belong inside them. Each hook returns a list, so that one distribution can bring several
+packs.
 """
 
 from __future__ import annotations

@@ -29,7 +29,9 @@ class Arena:
         return self._base + view.buffer.offset + offset
 
     def array(self, view: TensorView, external: Sequence[np.ndarray]) -> np.ndarray:
-        """The view as an array: the logical shape if plain, ``[N, blocks, *spatial, block]`` inside the border if blocked."""
+        """The view as an array: the logical shape if plain, ``[N, blocks, *spatial, block]`` inside the border if
+        blocked.
+        """
         dtype = view.type.dtype
         shape, strides = list(view.shape), list(view.strides)
         if view.layout.block:

@@ -60,16 +60,19 @@ def compile(
 ) -> Session:
     """Compile a model and return its session.
 
-    ``shapes`` (input name -> shape) compiles for these shapes now; dims that the model leaves open and that are not stated are
-    taken from the inputs of each run. ``level`` is ``off``, ``basic`` or ``full``. ``threads`` defaults to the cores this process
-    may use. ``only``, ``disable`` (rule or pack names) and ``disable_sites`` (source node names, or ``rule:node``) switch rules and places;
-    ``memory_budget`` (bytes) refuses fusions that would raise the peak beyond it.
+    ``shapes`` (input name -> shape) compiles for these shapes now; dims that the model leaves open and that are
+    not stated are taken from the inputs of each run. ``level`` is ``off``, ``basic`` or ``full``. ``threads``
+    defaults to the cores this process may use. ``only``, ``disable`` (rule or pack names) and ``disable_sites``
+    (source node names, or ``rule:node``) switch rules and places; ``memory_budget`` (bytes) refuses fusions that
+    would raise the peak beyond it.
     """
     from autofusion.cost.detect import detect
 
     registry = registry or default_registry()
     threads = _threads(threads)
-    graph = model if isinstance(model, Graph) else load(model, inputs=inputs, outputs=outputs, key=key, registry=registry)
+    graph = (
+        model if isinstance(model, Graph) else load(model, inputs=inputs, outputs=outputs, key=key, registry=registry)
+    )
     target = target or detect(threads)
     options = FusionOptions(
         level=parse_level(level),

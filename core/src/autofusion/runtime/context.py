@@ -18,12 +18,24 @@ from autofusion.fusion.options import FusionOptions
 from autofusion.fusion.rule import RulePack
 from autofusion.ir.graph import Graph, Node
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import PLAIN, BindContext, Buffer, BufferKind, KernelPack, Offer, Refused, TensorView, dense_strides
+from autofusion.lowering.contract import (
+    PLAIN,
+    BindContext,
+    Buffer,
+    BufferKind,
+    KernelPack,
+    Offer,
+    Refused,
+    TensorView,
+    dense_strides,
+)
 
 
 @dataclass(slots=True)
 class Context:
-    """``cache`` holds packed weights and the like for the life of the session; ``plan_limit`` bounds cached plans per graph."""
+    """``cache`` holds packed weights and the like for the life of the session; ``plan_limit`` bounds cached plans
+    per graph.
+    """
 
     rule_packs: Sequence[RulePack]
     kernel_packs: Sequence[KernelPack]
@@ -40,7 +52,10 @@ class Context:
         for pack in self.kernel_packs:
             if pack.oracle:
                 return pack
-        raise PluginError("no reference kernel pack is installed, and constants cannot be folded; install autofusion-kernels-reference")
+        raise PluginError(
+            "no reference kernel pack is installed, and constants cannot be folded; "
+            "install autofusion-kernels-reference"
+        )
 
     def evaluate(self, node: Node, inputs: Sequence[np.ndarray | None]) -> Sequence[np.ndarray]:
         """Run one node on constant operands with the oracle pack."""

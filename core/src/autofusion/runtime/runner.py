@@ -115,7 +115,9 @@ class _SegmentPart:
 
 
 class _PythonPart:
-    """One step as a Python callable. Arrays over the arena are made once; those over the caller's memory at each run."""
+    """One step as a Python callable. Arrays over the arena are made once; those over the caller's memory at each
+    run.
+    """
 
     def __init__(self, step: Step, kernel: PythonKernel, arena: Arena) -> None:
         self.step, self._kernel, self._arena = step, kernel, arena
@@ -142,7 +144,9 @@ class _PythonPart:
         step = self.step
         wanted = len(step.results) or len(step.outputs)
         if len(results) != wanted:
-            raise KernelError(f"kernel '{step.kernel}' returned {len(results)} results for {step.node.label}, expected {wanted}")
+            raise KernelError(
+                f"kernel '{step.kernel}' returned {len(results)} results for {step.node.label}, expected {wanted}"
+            )
         if step.results:
             run.objects.update(zip(step.results, results, strict=True))
             return

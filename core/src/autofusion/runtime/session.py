@@ -44,7 +44,9 @@ class Session:
     def __call__(self, *inputs: Any) -> Any:
         """Run on the inputs in order; return the output, or a tuple of them."""
         if len(inputs) > len(self.graph.inputs):
-            raise InputError(f"expected at most {len(self.graph.inputs)} inputs ({self._signature()}), found {len(inputs)}")
+            raise InputError(
+                f"expected at most {len(self.graph.inputs)} inputs ({self._signature()}), found {len(inputs)}"
+            )
         results = self.run({v.name: x for v, x in zip(self.graph.inputs, inputs, strict=False)})
         values = tuple(results.values())
         return values[0] if len(values) == 1 else values
@@ -83,7 +85,10 @@ class Session:
             elif value.default is not None and isinstance(type_, TensorType):
                 type_ = TensorType(type_.dtype, value.default.shape)
             if isinstance(type_, TensorType) and not type_.is_static:
-                raise InputError(f"input '{value.name}' has open dims {type_}: state its shape, as in shapes={{'{value.name}': (1, 3, 224, 224)}}")
+                raise InputError(
+                    f"input '{value.name}' has open dims {type_}: state its shape, "
+                    f"as in shapes={{'{value.name}': (1, 3, 224, 224)}}"
+                )
             key.append(type_)
         return self._stage(tuple(key))
 
@@ -147,13 +152,20 @@ def _check_shape(value: Value, shape: tuple[int, ...], symbols: dict[str, tuple[
     if declared is None:
         return
     if len(shape) != len(declared):
-        raise InputError(f"input '{value.name}' has the wrong rank: expected {len(declared)} dims {value.type}, found shape {list(shape)}")
+        raise InputError(
+            f"input '{value.name}' has the wrong rank: "
+            f"expected {len(declared)} dims {value.type}, found shape {list(shape)}"
+        )
     for axis, (want, found) in enumerate(zip(declared, shape, strict=True)):
         if isinstance(want, int) and want != found:
-            raise InputError(f"input '{value.name}' has the wrong shape: expected {value.type}, found {list(shape)} (axis {axis} is {found}, not {want})")
+            raise InputError(
+                f"input '{value.name}' has the wrong shape: "
+                f"expected {value.type}, found {list(shape)} (axis {axis} is {found}, not {want})"
+            )
         if isinstance(want, str):
             size, first = symbols.setdefault(want, (found, value.name))
             if size != found:
                 raise InputError(
-                    f"input '{value.name}' has the wrong shape: dim '{want}' is {size} in input '{first}', but axis {axis} here is {found}"
+                    f"input '{value.name}' has the wrong shape: "
+                    f"dim '{want}' is {size} in input '{first}', but axis {axis} here is {found}"
                 )

@@ -1,8 +1,8 @@
 """Split a graph at results whose shape only a run can tell.
 
-The head holds every node whose operands are known tensors (or run-time objects that the caller passes in); the tail is
-the rest, with the values that cross as its inputs. The head is planned at once, the tail when the crossing values exist.
-Both sides fuse.
+The head holds every node whose operands are known tensors (or run-time objects that the caller passes in); the
+tail is the rest, with the values that cross as its inputs. The head is planned at once, the tail when the crossing
+values exist. Both sides fuse.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ def split(graph: Graph) -> Split:
     made_late = {v for node in late for v in node.outputs}
     crossing: dict[Value, int] = {}
     for node in late:
-        for value in node.inputs:
-            if value is not None and value.const is None and value not in made_late and value not in crossing:
-                crossing[value] = len(crossing)
-                tail_values[value] = tail.add_input(value.name, value.type)
-                head.add_output(head_values[value], value.name)
+        for operand in node.inputs:
+            if operand is not None and operand.const is None and operand not in made_late and operand not in crossing:
+                crossing[operand] = len(crossing)
+                tail_values[operand] = tail.add_input(operand.name, operand.type)
+                head.add_output(head_values[operand], operand.name)
     for node in late:
         copy_node(node, tail, tail_values)
     outputs = []

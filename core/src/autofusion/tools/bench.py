@@ -1,7 +1,7 @@
 """Side-by-side measurement: all contenders in one process, interleaved in short blocks, as ratios.
 
-A machine's speed drifts and other programs interfere; blocks that alternate see the same weather, and the minimum and the
-median over blocks say more than a mean.
+A machine's speed drifts and other programs interfere; blocks that alternate see the same weather, and the minimum
+and the median over blocks say more than a mean.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ class Timing:
     runs: int
 
 
-def interleave(contenders: Mapping[str, Run], *, seconds: float = 4.0, block: float = 0.15, pause: float = 0.03) -> list[Timing]:
+def interleave(
+    contenders: Mapping[str, Run], *, seconds: float = 4.0, block: float = 0.15, pause: float = 0.03
+) -> list[Timing]:
     """Time the contenders in alternating blocks for about ``seconds`` in all; each runs at least 10 times.
 
     ``pause`` lets the threads of the last contender go to sleep before the next one starts.

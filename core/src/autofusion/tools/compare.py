@@ -15,8 +15,8 @@ NEAR_ZERO = 1e-3
 class Difference:
     """``max_abs`` is absolute, ``max_over_range`` relative to the largest magnitude of the expected output.
 
-    ``mean_relative`` averages |got - expected| / |expected| over values that are not near zero. NaN and infinity must be
-    at the same places (``same_nonfinite``); they count in nothing else.
+    ``mean_relative`` averages |got - expected| / |expected| over values that are not near zero. NaN and infinity
+    must be at the same places (``same_nonfinite``); they count in nothing else.
     """
 
     max_abs: float

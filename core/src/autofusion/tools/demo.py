@@ -65,6 +65,8 @@ def network(size: int = 224, seed: int = 0) -> Graph:
     x = builder.node("GlobalAveragePool", "avgpool", x)
     x = builder.node("Flatten", "flatten", x, axis=1)
     weights = np.random.default_rng(seed + 1).standard_normal((512, 1000)) / np.sqrt(512)
-    x = builder.node("Gemm", "fc", x, builder.constant(weights, "fc.weight"), builder.constant(np.zeros(1000), "fc.bias"))
+    x = builder.node(
+        "Gemm", "fc", x, builder.constant(weights, "fc.weight"), builder.constant(np.zeros(1000), "fc.bias")
+    )
     graph.add_output(x, "logits")
     return graph

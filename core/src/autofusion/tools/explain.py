@@ -1,4 +1,6 @@
-"""Say what was fused, what was not and why, and which kernel runs each step: the ledger and the plan, as text or data."""
+"""Say what was fused, what was not and why, and which kernel runs each step: the ledger and the plan, as text or
+data.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,12 @@ def plans(session: Session) -> list[Plan]:
 
 def record_data(record: Record) -> dict[str, Any]:
     """One record as plain data; empty fields are left out."""
-    data: dict[str, Any] = {"rule": record.rule, "verdict": record.verdict.value, "site": record.site, "nodes": list(record.nodes)}
+    data: dict[str, Any] = {
+        "rule": record.rule,
+        "verdict": record.verdict.value,
+        "site": record.site,
+        "nodes": list(record.nodes),
+    }
     for name in ("operators", "reason", "culprit", "hint", "kind", "kernel", "before", "after", "fused_node", "stage"):
         value = getattr(record, name)
         if value not in ("", None, ()):
@@ -63,8 +70,15 @@ def summary(session: Session) -> list[str]:
     """The short form: counts of verdicts, memory, kernels that are not the fast ones."""
     counts = session.ledger.counts()
     steps = [s for plan in plans(session) for s in plan.steps]
-    lines = ["verdicts: " + ", ".join(f"{n} {v}" for v, n in counts.items() if n) if any(counts.values()) else "verdicts: none (no rule ran)"]
-    lines.append(f"steps: {len(steps)}, of which {sum(s.is_reorder for s in steps)} layout changes; memory {_bytes(max(p.arena_bytes for p in plans(session)))}")
+    lines = [
+        "verdicts: " + ", ".join(f"{n} {v}" for v, n in counts.items() if n)
+        if any(counts.values())
+        else "verdicts: none (no rule ran)"
+    ]
+    lines.append(
+        f"steps: {len(steps)}, of which {sum(s.is_reorder for s in steps)} layout changes; "
+        f"memory {_bytes(max(p.arena_bytes for p in plans(session)))}"
+    )
     slow = sorted({f"{s.node.op}" for s in steps if s.pack.oracle})
     if slow:
         lines.append(f"no fast kernel, reference used for: {', '.join(slow)}")
@@ -82,13 +96,17 @@ def whole(session: Session) -> list[str]:
     for plan in plans(session):
         for step in plan.steps:
             what = step.node.op if step.node.op != FUSED else f"Fused {step.node.attrs['kind']}"
-            lines.append(f"  {step.kernel:32} {what:18} {', '.join(step.node.origin) or step.node.name}  ({_time(step.seconds)})")
+            lines.append(
+                f"  {step.kernel:32} {what:18} {', '.join(step.node.origin) or step.node.name}  ({_time(step.seconds)})"
+            )
     return lines
 
 
 def node(session: Session, name: str) -> list[str]:
     """Everything about one source node: the records that name it and the steps that run it."""
-    known = {n for r in session.ledger.records for n in r.nodes} | {o for plan in plans(session) for s in plan.steps for o in s.node.origin}
+    known = {n for r in session.ledger.records for n in r.nodes} | {
+        o for plan in plans(session) for s in plan.steps for o in s.node.origin
+    }
     known |= {o for n in session.source.nodes for o in n.origin}
     if name not in known:
         raise OptionError(f"the model has no node '{name}'{nearest(name, known)}")

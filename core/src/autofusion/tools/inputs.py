@@ -42,10 +42,14 @@ def random_inputs(graph: Graph, shapes: Mapping[str, Sequence[int]], seed: int =
             continue
         type_ = value.type
         if not isinstance(type_, TensorType):
-            raise InputError(f"input '{value.name}' is a {type_}: give its data with --input, random data is for tensors")
+            raise InputError(
+                f"input '{value.name}' is a {type_}: give its data with --input, random data is for tensors"
+            )
         shape = shapes.get(value.name, type_.shape)
         if shape is None or not all(isinstance(d, int) for d in shape):
-            raise InputError(f"input '{value.name}' has open dims {type_}: state its shape, as in --shape {value.name}:1,3,224,224")
+            raise InputError(
+                f"input '{value.name}' has open dims {type_}: state its shape, as in --shape {value.name}:1,3,224,224"
+            )
         dims = tuple(int(d) for d in shape)  # type: ignore[arg-type]
         if type_.dtype.kind in "iu":
             made[value.name] = generator.integers(0, 2, dims).astype(type_.dtype)

@@ -14,7 +14,9 @@ Feeds = Mapping[str, np.ndarray]
 
 
 def peer(name: str, path: Path, feeds: Feeds, threads: int) -> Run:
-    """A callable that runs the model at ``path`` on ``feeds`` in another runtime; PluginError if that is not installed."""
+    """A callable that runs the model at ``path`` on ``feeds`` in another runtime; PluginError if that is not
+    installed.
+    """
     if name not in PEERS:
         raise OptionError(f"unknown runtime '{name}': expected one of {', '.join(PEERS)}{nearest(name, PEERS)}")
     try:

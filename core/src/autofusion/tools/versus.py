@@ -9,7 +9,7 @@ from typing import Any
 
 import autofusion
 from autofusion.runtime.compile import parse_level
-from autofusion.tools.bench import geometric_mean, interleave
+from autofusion.tools.bench import Run, geometric_mean, interleave
 from autofusion.tools.compare import compare
 from autofusion.tools.inputs import random_inputs
 from autofusion.tools.peers import peer
@@ -23,7 +23,9 @@ def measure(
     seconds: float,
     settings: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Median and minimum seconds of every contender, ratios to the last level, and how far its outputs are from the first's."""
+    """Median and minimum seconds of every contender, ratios to the last level, and how far its outputs are from
+    the first's.
+    """
     for level in levels:
         parse_level(level)
     sessions = {level: autofusion.compile(path, shapes=shapes or None, level=level, **settings) for level in levels}
@@ -31,7 +33,7 @@ def measure(
     feeds = random_inputs(first.graph, shapes)
     contenders = {level: functools.partial(session.run, feeds) for level, session in sessions.items()}
     threads = last.context.target.threads
-    runs = {**contenders, **{name: peer(name, path, feeds, threads) for name in against}}
+    runs: dict[str, Run] = {**contenders, **{name: peer(name, path, feeds, threads) for name in against}}
     apart = compare(last.run(feeds), first.run(feeds))
     timings = interleave(runs, seconds=seconds)
     base = next(t for t in timings if t.name == levels[-1])
@@ -61,9 +63,16 @@ def row_lines(row: Mapping[str, Any]) -> list[str]:
     shapes = " ".join(f"{n}:{','.join(map(str, s))}" for n, s in row["shapes"].items())
     lines = [f"{row['model']} {shapes} ({row['threads']} threads)".replace("  ", " ")]
     for name, t in row["contenders"].items():
-        ratio = "" if name == row["reference"] else f"   {t['ratio_median']:.2f}x of {row['reference']} (minimum {t['ratio_minimum']:.2f}x)"
+        ratio = (
+            ""
+            if name == row["reference"]
+            else f"   {t['ratio_median']:.2f}x of {row['reference']} (minimum {t['ratio_minimum']:.2f}x)"
+        )
         lines.append(f"  {name:12} median {1e3 * t['median']:8.3f} ms  minimum {1e3 * t['minimum']:8.3f} ms{ratio}")
-    lines.append(f"  outputs: max-abs {row['max_abs']:.2e}, over range {row['max_over_range']:.2e}, mean-relative {row['mean_relative']:.2e}")
+    lines.append(
+        f"  outputs: max-abs {row['max_abs']:.2e}, over range "
+        f"{row['max_over_range']:.2e}, mean-relative {row['mean_relative']:.2e}"
+    )
     return lines
 
 
@@ -75,4 +84,7 @@ def means(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 def mean_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """The geometric means as text."""
-    return [f"geometric mean over {len(rows)} models: {name} takes {ratio:.2f}x of {rows[0]['reference']}" for name, ratio in means(rows).items()]
+    return [
+        f"geometric mean over {len(rows)} models: {name} takes {ratio:.2f}x of {rows[0]['reference']}"
+        for name, ratio in means(rows).items()
+    ]
