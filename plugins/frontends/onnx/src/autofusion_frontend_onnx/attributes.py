@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-from autofusion.errors import ModelError
 from onnx import AttributeProto
 
+from autofusion.errors import ModelError
 from autofusion_frontend_onnx import proto
-from autofusion_frontend_onnx.tensors import element_type, sparse_to_array, to_array
+from autofusion_frontend_onnx.tensors import sparse_to_array, to_array
 
 _OF_FIELD = {
     "f": AttributeProto.FLOAT,
@@ -88,12 +88,5 @@ _READERS: dict[int, Callable[[AttributeProto, Path | None, str], Any]] = {
     AttributeProto.TENSORS: lambda a, folder, what: [to_array(t, folder, what) for t in a.tensors],
     AttributeProto.GRAPHS: lambda a, folder, what: list(a.graphs),
     AttributeProto.TYPE_PROTOS: lambda a, folder, what: [proto.value_type(t) for t in a.type_protos],
-    AttributeProto.SPARSE_TENSORS: lambda a, folder, what: [
-        sparse_to_array(t, folder, what) for t in a.sparse_tensors
-    ],
+    AttributeProto.SPARSE_TENSORS: lambda a, folder, what: [sparse_to_array(t, folder, what) for t in a.sparse_tensors],
 }
-
-
-def dtype_attribute(value: Any, what: str) -> Any:
-    """An element type attribute as a dtype; None for UNDEFINED, which means "unstated"."""
-    return element_type(value) if isinstance(value, int) else value

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
+
 from autofusion.errors import ModelError
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.types import TensorType
@@ -116,9 +117,7 @@ class Call:
         name = self.scope.free_name(name or f"{self.name}/{op.rsplit('::', 1)[-1]}", bool(name))
         names = [output_names[i] if i < len(output_names) and output_names[i] else "" for i in range(outputs)]
         names = [n or (name if outputs == 1 else f"{name}.{i}") for i, n in enumerate(names)]
-        node = self.graph.node(
-            op, operands, attrs, outputs=outputs, output_names=names, name=name, origin=(self.name,)
-        )
+        node = self.graph.node(op, operands, attrs, outputs=outputs, output_names=names, name=name, origin=(self.name,))
         self.made.append(node)
         self.scope.infer(node)
         return node
@@ -128,7 +127,10 @@ class Call:
         return self.node(op, inputs, attrs).output
 
     def result(
-        self, op: str | None = None, inputs: Sequence[Value | None] | None = None, attrs: Mapping[str, Any] | None = None
+        self,
+        op: str | None = None,
+        inputs: Sequence[Value | None] | None = None,
+        attrs: Mapping[str, Any] | None = None,
     ) -> list[Value]:
         """Emit the node that gives all results, under the names of the source; by default the source node as it is."""
         return self.node(

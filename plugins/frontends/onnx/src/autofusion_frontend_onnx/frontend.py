@@ -7,7 +7,6 @@ from pathlib import Path
 
 from autofusion.ir.graph import Graph
 from autofusion.plugins.frontend import LoadOptions, Oracle
-
 from autofusion_frontend_onnx import __version__, sniff
 
 

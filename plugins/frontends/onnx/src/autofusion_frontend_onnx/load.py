@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import onnx
+
 from autofusion.errors import ModelError, OptionError, nearest
 from autofusion.ir.graph import Graph
 from autofusion.plugins.frontend import LoadOptions
-
 from autofusion_frontend_onnx import proto
 from autofusion_frontend_onnx.scope import Model, Scope
 

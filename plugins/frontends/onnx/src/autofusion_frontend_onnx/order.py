@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 import onnx
+
 from autofusion.errors import ModelError
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+
 from autofusion.errors import ModelError
 from autofusion.ir.types import Dim, OptionalType, SequenceType, TensorType, Type
-
 from autofusion_frontend_onnx import sniff
 from autofusion_frontend_onnx.tensors import element_type
 
@@ -54,7 +54,9 @@ def opsets(imports: Any, ir_version: int, what: str) -> dict[str, int]:
     for entry in imports:
         domain = domain_name(entry.domain)
         if found.get(domain, entry.version) != entry.version:
-            raise ModelError(f"{what} imports versions {found[domain]} and {entry.version} of domain '{domain or 'ai.onnx'}'")
+            raise ModelError(
+                f"{what} imports versions {found[domain]} and {entry.version} of domain '{domain or 'ai.onnx'}'"
+            )
         found[domain] = entry.version
     if not found and ir_version < 3:
         found[""] = 1  # before IR version 3 there was one operator set

@@ -37,7 +37,9 @@ def register_converter(
     entries[:] = sorted(kept, key=lambda entry: entry[0])
 
 
-def converter(*ops: str, since: int = 1, before: int | None = None, domain: str = "") -> Callable[[Converter], Converter]:
+def converter(
+    *ops: str, since: int = 1, before: int | None = None, domain: str = ""
+) -> Callable[[Converter], Converter]:
     """Decorator form of ``register_converter``, for one or more operators."""
 
     def decorate(function: Converter) -> Converter:

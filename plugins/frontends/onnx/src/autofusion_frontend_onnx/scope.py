@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+
 from autofusion.errors import ModelError, OptionError, ShapeError, nearest
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.infer import infer_node
 from autofusion.ir.types import Type, of_array
-
 from autofusion_frontend_onnx import order, proto
 from autofusion_frontend_onnx.attributes import read_attributes
 from autofusion_frontend_onnx.call import Call
@@ -86,7 +86,9 @@ class Scope:
         self.declared: dict[str, Type | None] = {}
         self.captures: list[tuple[Value, Value]] = []
         if depth > _DEEPEST:
-            raise ModelError(f"graph '{graph.name}' is nested more than {_DEEPEST} levels deep (bodies and function calls)")
+            raise ModelError(
+                f"graph '{graph.name}' is nested more than {_DEEPEST} levels deep (bodies and function calls)"
+            )
 
     # ---- names ---------------------------------------------------------------------------------------------
 
@@ -107,8 +109,7 @@ class Scope:
             if outside.const is not None:
                 value = self.graph.constant(outside.const, name)
             else:
-                value = self.graph.add_input(name, outside.type)
-                self.captures.append((outside, value))
+                value = self.capture(outside)
         self.values[name] = value
         return value
 
@@ -209,13 +210,15 @@ class Scope:
         inputs: Sequence[Value | None],
         name: str,
         outputs: Sequence[str],
-    ) -> list[Value]:
+    ) -> list[Value | None]:
         """Import the body of ``function`` in place of node ``name``; return its results, called ``outputs``."""
         what = f"function '{key[1]}' of domain '{key[0] or 'ai.onnx'}'"
         if key in self.calls:
             raise ModelError(f"{what} calls itself, by way of {' -> '.join(k[1] for k in self.calls)}")
         if len(inputs) > len(function.input):
-            raise ModelError(f"node '{name}' passes {len(inputs)} operands to {what}, which takes {len(function.input)}")
+            raise ModelError(
+                f"node '{name}' passes {len(inputs)} operands to {what}, which takes {len(function.input)}"
+            )
         given = {a.name: a for a in function.attribute_proto}
         for attribute in attributes:
             if not attribute.ref_attr_name:
@@ -239,15 +242,24 @@ class Scope:
             else:
                 inner.values[formal] = value
         inner.nodes(function.node, function.input)
-        results = [inner.read(n, what) for n in function.output]
+        results = [
+            inner.read(formal, what) if wanted else inner.lookup(formal)
+            for formal, wanted in zip(function.output, outputs, strict=False)
+        ]
         for value, wanted in zip(results, outputs, strict=False):
-            if wanted and value.producer is not None and value.name.startswith(inner.prefix):
+            if wanted and value is not None and value.producer is not None and value.name.startswith(inner.prefix):
                 value.name = self.graph.unique_value_name(self.prefix + wanted)
         return results
 
     def body(self, source: onnx.GraphProto, name: str) -> tuple[Graph, list[tuple[Value, Value]]]:
         """Import a subgraph; return it with its captures, as (value out here, input of the subgraph) pairs."""
-        inner = Scope(
+        inner = self.child(name)
+        inner.graph_of(source)
+        return inner.graph, inner.captures
+
+    def child(self, name: str) -> Scope:
+        """The scope of a new graph inside this one."""
+        return Scope(
             self.model,
             Graph(name),
             self.opsets,
@@ -258,8 +270,15 @@ class Scope:
             calls=self.calls,
             tolerant=True,
         )
-        inner.graph_of(source)
-        return inner.graph, inner.captures
+
+    def capture(self, outside: Value) -> Value:
+        """An input of this scope's graph that stands for ``outside``, a value of the graph around it."""
+        for known, inside in self.captures:
+            if known is outside:
+                return inside
+        inside = self.graph.add_input(outside.name, outside.type)
+        self.captures.append((outside, inside))
+        return inside
 
     def graph_of(self, source: onnx.GraphProto, outputs: Sequence[str] = ()) -> None:
         """Import inputs, initialisers, nodes and outputs of a graph, or the named ``outputs`` instead of its own."""

@@ -12,9 +12,10 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 import onnx
+from onnx import TensorProto, helper, numpy_helper
+
 from autofusion.errors import GraphError, ModelError
 from autofusion.ir.dtypes import dtype_name
-from onnx import TensorProto, helper, numpy_helper
 
 _BITS = {
     TensorProto.INT4: 4,
@@ -51,7 +52,9 @@ def to_array(proto: TensorProto, folder: Path | None, what: str) -> np.ndarray:
     if any(d < 0 for d in dims):
         raise ModelError(f"{what} has shape {list(dims)}; expected no negative size")
     if proto.HasField("segment"):
-        raise ModelError(f"{what} is stored in segments, which ONNX deprecated; save the model again with a current onnx")
+        raise ModelError(
+            f"{what} is stored in segments, which ONNX deprecated; save the model again with a current onnx"
+        )
     count = math.prod(dims)
     if proto.data_location == TensorProto.EXTERNAL:
         return _external(proto, dtype, dims, folder, what)

@@ -1,3 +1,17 @@
 """Converters, one module a family; importing this package registers them all."""
 
-from autofusion_frontend_onnx.converters import constants  # noqa: F401  (imported to register)
+from autofusion_frontend_onnx.converters import (  # noqa: F401  (imported to register)
+    axes,
+    broadcast,
+    constants,
+    control,
+    experimental,
+    newer,
+    normalisation,
+    pointwise,
+    quantised,
+    recurrent,
+    resampling,
+    shapes,
+    windows,
+)

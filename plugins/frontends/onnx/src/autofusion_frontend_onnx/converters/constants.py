@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from autofusion.ir.graph import Value
 
+from autofusion.ir.graph import Value
 from autofusion_frontend_onnx.call import Call
 from autofusion_frontend_onnx.registry import converter
 
