@@ -29,10 +29,12 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One decision. Times are seconds, predicted; ``nodes`` are source-model names (origins), anchor first.
+    """One decision. Times are seconds, predicted; ``nodes`` are source-model names (origins): the anchor of a fusion
+    first, the nodes of a rewrite in the order of the data.
 
-    ``site`` identifies the place across runs and versions: the anchor's origin names. ``rule`` and ``kernel`` carry their
-    pack's version (``conv.epilogue@0.1.0``).
+    ``site`` identifies the place across runs and versions: the first origin name of the anchor, or of a rewrite's root.
+    ``rule`` and ``kernel`` carry their pack's version (``conv.epilogue@0.1.0``). ``operators`` are those of the graph
+    at that moment; ``fused_node`` names what came of them (the fused node, or the nodes of a rewrite's replacement).
     """
 
     rule: str
@@ -66,6 +68,17 @@ class Ledger:
     def add(self, record: Record) -> None:
         """Append a record."""
         self.records.append(record)
+
+    def extend(self, other: Ledger) -> None:
+        """Append the records of a later compilation step, each decision once, and add up its times."""
+        known = set(self.records)
+        self.records += [record for record in other.records if record not in known]
+        for rule, seconds in other.rule_seconds.items():
+            self.rule_seconds[rule] = self.rule_seconds.get(rule, 0.0) + seconds
+
+    def spend(self, rule: str, seconds: float) -> None:
+        """Add to the time of a rule."""
+        self.rule_seconds[rule] = self.rule_seconds.get(rule, 0.0) + seconds
 
     def counts(self) -> dict[str, int]:
         """Number of records for each verdict."""

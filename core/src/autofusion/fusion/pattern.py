@@ -166,11 +166,12 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """The deepest failure of a match: how many pattern nodes had matched, why it stopped, and where."""
+    """The deepest failure of a match: how many nodes had matched, why it stopped, where, and those nodes (root first)."""
 
     depth: int
     reason: str
     culprit: Node | Value | None
+    nodes: tuple[Node, ...] = ()
 
 
 def walk(pattern: Operand) -> Iterator[Operand]:

@@ -1,0 +1,137 @@
+"""Find out what machine this is: cores, instruction set and caches from the system, rates from what such cores do.
+
+The rates are those measured for generated kernels on current server cores, scaled by clock and vector width: good
+enough to choose by until ``calibrate`` measures them.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+from autofusion.cost.target import Target
+
+_PROC = Path("/proc")
+_CPU0 = Path("/sys/devices/system/cpu/cpu0")
+_CGROUP = Path("/sys/fs/cgroup")
+
+DEFAULT_HERTZ = 3.0e9
+L3_SHARE = 16 << 20
+"""Most of a shared last-level cache to count on for each thread: in a virtual machine the reported one is the socket's,
+and its neighbours use it too."""
+AVX512_FLAGS = frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl"})
+AVX2_FLAGS = frozenset({"avx2", "fma"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Core:
+    """What one core of an instruction set does in each cycle: vector lanes, multiply-adds, bytes to and from L2."""
+
+    lanes: int
+    fma_units: int
+    l2_bytes: float
+    l3_bytes: float
+    exp_lanes: float
+
+
+_CORES = {
+    "avx512": _Core(16, 2, 28.0, 14.0, 1.0),
+    "avx2": _Core(8, 2, 20.0, 10.0, 0.5),
+    "neon": _Core(4, 2, 16.0, 10.0, 0.25),
+    "generic": _Core(4, 1, 8.0, 6.0, 0.1),
+}
+_MEMORY_PER_CORE = 25.0e9
+_MEMORY_LIMIT = 100.0e9
+
+
+def detect(threads: int | None = None) -> Target:
+    """The machine that this process runs on; ``threads`` defaults to the cores that it may use."""
+    count = threads or usable_cores()
+    isa = instruction_set()
+    core, hertz = _CORES[isa], clock_hertz()
+    caches = cache_bytes()
+    return Target(
+        isa=isa,
+        lanes=core.lanes,
+        threads=count,
+        peak_flops=2.0 * core.fma_units * core.lanes * hertz,
+        l1_bytes=caches.get(1, 32 << 10),
+        l2_bytes=caches.get(2, 512 << 10),
+        l3_bytes=min(caches.get(3, 8 << 20), L3_SHARE * count),
+        bandwidth_l2=core.l2_bytes * hertz,
+        bandwidth_l3=core.l3_bytes * hertz,
+        bandwidth_memory=min(_MEMORY_PER_CORE * count, _MEMORY_LIMIT),
+        transcendentals=core.exp_lanes * hertz,
+    )
+
+
+def usable_cores() -> int:
+    """Cores that this process may use: its affinity, and no more than a container's quota pays for."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = _text(_CGROUP / "cpu.max").split()
+    if len(quota) == 2 and quota[0].isdigit() and quota[1].isdigit() and int(quota[1]):
+        count = min(count, max(1, int(quota[0]) // int(quota[1])))
+    return max(1, count)
+
+
+def instruction_set() -> str:
+    """``avx512``, ``avx2``, ``neon`` or ``generic``."""
+    machine = platform.machine().lower()
+    if machine in ("aarch64", "arm64"):
+        return "neon"
+    flags = cpu_flags()
+    if flags >= AVX512_FLAGS:
+        return "avx512"
+    return "avx2" if flags >= AVX2_FLAGS else "generic"
+
+
+def cpu_flags() -> frozenset[str]:
+    """Feature flags of the first core, lower case; empty where the system does not tell."""
+    for line in _text(_PROC / "cpuinfo").splitlines():
+        key, _, value = line.partition(":")
+        if key.strip().lower() in ("flags", "features"):
+            return frozenset(value.lower().split())
+    return frozenset()
+
+
+def cpu_name() -> str:
+    """The model name that the system gives, to recognise the machine by."""
+    for line in _text(_PROC / "cpuinfo").splitlines():
+        key, _, value = line.partition(":")
+        if key.strip().lower() in ("model name", "cpu part", "hardware"):
+            return " ".join(value.split())
+    return platform.processor() or platform.machine()
+
+
+def clock_hertz() -> float:
+    """The highest clock that the system tells of, or a usual one."""
+    highest = _text(_CPU0 / "cpufreq" / "cpuinfo_max_freq").strip()
+    if highest.isdigit():
+        return float(highest) * 1e3
+    for line in _text(_PROC / "cpuinfo").splitlines():
+        key, _, value = line.partition(":")
+        if key.strip().lower() == "cpu mhz":
+            # What a virtual machine reports is the base clock; cores run faster than that.
+            return max(float(value) * 1e6, DEFAULT_HERTZ)
+    return DEFAULT_HERTZ
+
+
+def cache_bytes() -> dict[int, int]:
+    """Cache level -> bytes, of the caches that hold data."""
+    found: dict[int, int] = {}
+    for index in sorted((_CPU0 / "cache").glob("index*")):
+        if _text(index / "type").strip() in ("Data", "Unified"):
+            level, size = _text(index / "level").strip(), _text(index / "size").strip()
+            if level.isdigit() and size[:-1].isdigit() and size[-1] in "KMG":
+                found[int(level)] = int(size[:-1]) << {"K": 10, "M": 20, "G": 30}[size[-1]]
+    return found
+
+
+def _text(path: Path) -> str:
+    """The content of a system file, or an empty string: what the system does not tell is not an error."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,78 @@
+"""A calibrated target on disk: a small TOML file, tied to the machine that it was measured on."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from autofusion.cost.detect import cpu_name, detect
+from autofusion.cost.target import Target
+from autofusion.errors import OptionError, nearest
+
+_TYPES = {"isa": str, "lanes": int, "threads": int, "l1_bytes": int, "l2_bytes": int, "l3_bytes": int}
+"""Types of the fields that are not floats."""
+
+
+def default_path() -> Path:
+    """Where the calibrated target is kept: ``$AUTOFUSION_TARGET``, or in the user's configuration folder."""
+    stated = os.environ.get("AUTOFUSION_TARGET")
+    if stated:
+        return Path(stated)
+    base = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else Path.home() / ".config") / "autofusion" / "target.toml"
+
+
+def save(target: Target, path: Path, *, cpu: str | None = None) -> None:
+    """Write ``target`` to ``path``; ``cpu`` is the machine's name (this machine's by default)."""
+    lines = ["# Measured by `autofusion calibrate`. Bytes, seconds, flop/s; one core unless said otherwise.", ""]
+    lines.append(f"cpu = {_quoted(cpu_name() if cpu is None else cpu)}")
+    for name, value in dataclasses.asdict(target).items():
+        lines.append(f"{name} = {_quoted(value) if isinstance(value, str) else repr(value)}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
+
+
+def load(path: Path) -> tuple[Target, str]:
+    """The target in ``path`` and the name of the machine it was measured on; raise OptionError if it is not one."""
+    try:
+        data = tomllib.loads(path.read_text())
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise OptionError(f"target file '{path}' cannot be read: {error}; run `autofusion calibrate` again") from error
+    cpu = data.pop("cpu", "")
+    names = [field.name for field in dataclasses.fields(Target)]
+    for name in data:
+        if name not in names:
+            raise OptionError(f"target file '{path}' has an unknown entry '{name}'{nearest(name, names)}")
+    values: dict[str, Any] = {name: _checked(path, name, data) for name in names}
+    return Target(**values), str(cpu)
+
+
+def current(threads: int | None = None, path: Path | None = None) -> Target:
+    """The calibrated target of this machine, or the detected one if there is none or it is another machine's."""
+    detected = detect(threads)
+    place = path or default_path()
+    if not place.exists():
+        return detected
+    stored, cpu = load(place)
+    if cpu != cpu_name() or (stored.isa, stored.lanes) != (detected.isa, detected.lanes):
+        return detected
+    return dataclasses.replace(stored, threads=detected.threads)
+
+
+def _checked(path: Path, name: str, data: dict[str, Any]) -> Any:
+    expected = _TYPES.get(name, float)
+    value = data.get(name)
+    if expected is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, expected) or isinstance(value, bool):
+        raise OptionError(f"target file '{path}' has {name} = {value!r}, expected {expected.__name__}")
+    if not isinstance(value, str) and value <= 0:
+        raise OptionError(f"target file '{path}' has {name} = {value!r}, expected more than 0")
+    return value
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

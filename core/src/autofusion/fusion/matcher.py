@@ -1,0 +1,440 @@
+"""Matching of patterns: each pattern becomes closures that call on success, so that backtracking is a mere return.
+
+A closure ``match(value, state, then)`` tries to match ``value`` and, for every way that fits, calls ``then``; it
+returns True as soon as ``then`` does, and otherwise leaves ``state`` as it found it. Optional parts, alternatives and
+both orders of commutative operands are thus all tried, at the cost of the pattern's size and never of the graph's.
+
+Decisions that patterns can rely on:
+
+- A name means one thing: the same ``Var`` or ``Const`` name is the same value (or an equal constant), the same ``Op``
+  name the same node. ``Op`` nodes without a name that occur twice may be one node or two.
+- ``Const(equals=...)`` accepts a constant of any shape whose elements all have that value, and, as the operand of a
+  pointwise operator, only if it does not enlarge the result: some other operand must already have the result's shape.
+- Operands of one operator are tried in the order Op-like, Const, Var, whatever their positions.
+- Names inside the ``step`` of a ``Repeat`` called ``r`` are local to each step: the step nearest to the root is the
+  node ``r[0]`` and binds ``r[0].name``, the next one is ``r[1]``, and so on; ``match.chains["r"]`` has the nodes in
+  that order. The step's operand ``through`` stands for the rest of the chain, whatever pattern is written there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from autofusion.errors import GraphError
+from autofusion.fusion.pattern import (
+    COMMUTATIVE,
+    Const,
+    Either,
+    Match,
+    Miss,
+    Op,
+    Operand,
+    Optional,
+    Pattern,
+    Repeat,
+    Var,
+    walk,
+)
+from autofusion.fusion.prepare import least_nodes, localised, longest_path, one_of, validate
+from autofusion.ir import operators
+from autofusion.ir.graph import Node, Value
+from autofusion.ir.operators import OpClass
+
+Then = Callable[[], bool]
+Closure = Callable[[Value | None, "_State", Then], bool]
+NodeClosure = Callable[[Node, "_State", Then], bool]
+Explain = Callable[[], tuple[str, Node | Value | None]]
+
+
+class Matcher:
+    """A prepared pattern.
+
+    ``roots`` are the operators that it can start at, ``size`` the least number of nodes that a match has, ``depth`` the
+    longest path of nodes in it. Raises PluginError if the pattern itself is wrong.
+    """
+
+    __slots__ = ("_chains", "_closure", "depth", "pattern", "roots", "size")
+
+    def __init__(self, pattern: Pattern) -> None:
+        validate(pattern)
+        self.pattern = pattern
+        self.roots = frozenset(pattern.ops)
+        self.size = least_nodes(pattern)
+        self.depth = longest_path(pattern)
+        self._chains = tuple(p.name for p in walk(pattern) if isinstance(p, Repeat))
+        self._closure = _node_closure(pattern)
+
+    def match(self, root: Node) -> Match | Miss:
+        """Match at ``root``; the Miss tells the deepest point that was reached."""
+        state = _State(root)
+        if self._closure(root, state, lambda: _inside_is_private(state)):
+            return Match(
+                root,
+                list(state.nodes),
+                {name: value for name, value in state.values.items() if value is not None},
+                dict(state.named),
+                {name: state.chain(name) for name in self._chains},
+                set(state.shared),
+            )
+        reason, culprit = state.explain() if state.explain is not None else ("", None)
+        return Miss(state.depth, reason, culprit, state.deepest)
+
+    def is_telling(self, miss: Miss) -> bool:
+        """True if so much of the pattern was there that a user may have expected it to match."""
+        return miss.depth >= 2 and 2 * miss.depth >= self.size
+
+
+class _State:
+    """What has been bound so far, and the deepest failure."""
+
+    __slots__ = ("deepest", "depth", "explain", "named", "nodes", "root", "shared", "values")
+
+    def __init__(self, root: Node) -> None:
+        self.root = root
+        self.nodes: dict[Node, bool] = {}
+        self.values: dict[str, Value | None] = {}
+        self.named: dict[str, Node] = {}
+        self.shared: set[Node] = set()
+        self.depth = -1
+        self.deepest: tuple[Node, ...] = ()
+        self.explain: Explain | None = None
+
+    def chain(self, name: str) -> list[Node]:
+        """The nodes of the Repeat called ``name``."""
+        nodes: list[Node] = []
+        while (key := f"{name}[{len(nodes)}]") in self.named:
+            nodes.append(self.named[key])
+        return nodes
+
+    def fail(self, explain: Explain) -> bool:
+        """Note a failure if it is the deepest so far; always False."""
+        if len(self.nodes) > self.depth:
+            self.note(explain)
+        return False
+
+    def note(self, explain: Explain) -> None:
+        """Make this the failure to tell."""
+        self.depth, self.explain, self.deepest = len(self.nodes), explain, tuple(self.nodes)
+
+
+# ---- one closure for each kind of pattern node ------------------------------------------------------------------
+
+
+def _closure(pattern: Operand) -> Closure:
+    if isinstance(pattern, Var):
+        return _var(pattern)
+    if isinstance(pattern, Const):
+        return _const(pattern)
+    if isinstance(pattern, Op):
+        return _op(pattern)
+    if isinstance(pattern, Either):
+        return _either(pattern)
+    if isinstance(pattern, Optional):
+        return _optional(pattern)
+    return _repeat(pattern)
+
+
+def _var(pattern: Var) -> Closure:
+    name, where, optional = pattern.name, pattern.where, pattern.optional
+
+    def match(value: Value | None, state: _State, then: Then) -> bool:
+        if value is None and not optional:
+            return state.fail(lambda: (f"the operand '{name}' is absent", state.root))
+        if value is not None and where is not None and not where(value):
+            return state.fail(lambda: (f"'{_name(value)}' does not meet the condition on '{name}'", value))
+        return _bind(name, value, state, then)
+
+    return match
+
+
+def _const(pattern: Const) -> Closure:
+    name, where = pattern.name, pattern.where
+
+    def match(value: Value | None, state: _State, then: Then) -> bool:
+        if value is None:
+            return state.fail(lambda: (f"the operand '{name}' is absent", state.root))
+        data = value.const
+        if data is None:
+            return state.fail(lambda: (_why_not_constant(value), value))
+        if pattern.equals is not None and not is_uniform(data, pattern.equals, pattern.rtol):
+            return state.fail(
+                lambda: (f"constant '{value.name}' is {_short(data)}, expected {pattern.equals:g}", value)
+            )
+        if where is not None and not where(data):
+            return state.fail(lambda: (f"constant '{value.name}' ({_short(data)}) does not fit as '{name}'", value))
+        return _bind(name, value, state, then)
+
+    return match
+
+
+def _bind(name: str, value: Value | None, state: _State, then: Then) -> bool:
+    if name in state.values:
+        known = state.values[name]
+        if known is value or _equal_constants(known, value):
+            return then()
+        return state.fail(
+            lambda: (f"'{_name(known)}' and '{_name(value)}' are not the same value ('{name}')", value or known)
+        )
+    state.values[name] = value
+    if then():
+        return True
+    del state.values[name]
+    return False
+
+
+def _op(pattern: Op, overrides: Mapping[int, Closure] | None = None) -> Closure:
+    """``overrides`` replaces the closures of some operands."""
+    node_closure = _node_closure(pattern, overrides)
+    ops, result = frozenset(pattern.ops), pattern.result
+
+    def match(value: Value | None, state: _State, then: Then) -> bool:
+        node = None if value is None else value.producer
+        if node is None or value is None or node.op not in ops:
+            return state.fail(lambda: (f"{_where_from(value)}, expected {one_of(pattern.ops)}", value))
+        if value.index != result:
+            return state.fail(
+                lambda: (f"'{value.name}' is result {value.index} of {node.label}, expected {result}", value)
+            )
+        return node_closure(node, state, then)
+
+    return match
+
+
+def _node_closure(pattern: Op, overrides: Mapping[int, Closure] | None = None) -> NodeClosure:
+    ops, name, attrs, shared, where = frozenset(pattern.ops), pattern.name, pattern.attrs, pattern.shared, pattern.where
+    replaced = overrides or {}
+    closures = [replaced[i] if i in replaced else _closure(operand) for i, operand in enumerate(pattern.inputs)]
+    ranks = [0 if i in replaced else _rank(operand) for i, operand in enumerate(pattern.inputs)]
+    order = sorted(range(len(closures)), key=ranks.__getitem__)
+    plain = [(i, closures[i]) for i in order]
+    swapped = [(1 - i, closures[i]) for i in order] if len(closures) == 2 else []
+    scalars = [i for i, operand in enumerate(pattern.inputs) if _is_scalar(operand)]
+    count = len(closures)
+
+    def match(node: Node, state: _State, then: Then) -> bool:
+        if node.op not in ops:
+            return state.fail(lambda: (f"{node.label} is not {one_of(pattern.ops)}", node))
+        if pattern.where is not None and not pattern.where(node):
+            return state.fail(lambda: (f"{node.label} does not meet the condition of the pattern", node))
+        if name and state.named.get(name, node) is not node:
+            other = state.named[name]
+            return state.fail(lambda: (f"{node.label} and {other.label} are not the same node", node))
+        if where is not None and not where(node):
+            return state.fail(lambda: (f"{node.label} does not meet the condition on it", node))
+        for attribute, wanted in attrs:
+            found = _attribute(node, attribute)
+            if not _fits(found, wanted):
+                # Not a loop that goes on: the lambda is the last thing that this iteration makes.
+                return state.fail(lambda: (_attribute_reason(node, attribute, found, wanted), node))  # noqa: B023
+        inputs = node.inputs
+        if len(inputs) > count and not pattern.open_inputs and any(v is not None for v in inputs[count:]):
+            return state.fail(lambda: (f"{node.label} has {len(inputs)} operands, expected {count}", node))
+
+        new_node, new_name = node not in state.nodes, bool(name) and name not in state.named
+        new_shared = shared and node not in state.shared
+        if new_node:
+            state.nodes[node] = True
+        if new_name:
+            state.named[name] = node
+        if new_shared:
+            state.shared.add(node)
+        if _operands(node, plain, scalars, state, then):
+            return True
+        if swapped and node.op in COMMUTATIVE and len(inputs) == 2:
+            if _operands(node, swapped, [1 - i for i in scalars], state, then):
+                return True
+        if new_node:
+            del state.nodes[node]
+        if new_name:
+            del state.named[name]
+        if new_shared:
+            state.shared.discard(node)
+        return False
+
+    return match
+
+
+def _rank(operand: Operand) -> int:
+    """Structure first: it rejects fastest, and a failure after it tells more."""
+    return 2 if isinstance(operand, Var) else 1 if isinstance(operand, Const) else 0
+
+
+def _operands(
+    node: Node, closures: Sequence[tuple[int, Closure]], scalars: Sequence[int], state: _State, then: Then
+) -> bool:
+    inputs, total = node.inputs, len(closures)
+
+    def at(step: int) -> bool:
+        if step == total:
+            for index in scalars:
+                value = inputs[index] if index < len(inputs) else None
+                if value is not None and _enlarges(node, index):
+                    return state.fail(
+                        lambda: (f"constant '{value.name}' may enlarge the result of {node.label}", value)  # noqa: B023
+                    )
+            return then()
+        index, closure = closures[step]
+        return closure(inputs[index] if index < len(inputs) else None, state, lambda: at(step + 1))
+
+    return at(0)
+
+
+def _either(pattern: Either) -> Closure:
+    closures = [_closure(alternative) for alternative in pattern.alternatives]
+
+    def match(value: Value | None, state: _State, then: Then) -> bool:
+        return any(closure(value, state, then) for closure in closures)
+
+    return match
+
+
+def _optional(pattern: Optional) -> Closure:
+    present, absent = _closure(pattern.inner), _closure(pattern.inner.inputs[pattern.through])
+
+    def match(value: Value | None, state: _State, then: Then) -> bool:
+        return present(value, state, then) or absent(value, state, then)
+
+    return match
+
+
+def _repeat(pattern: Repeat) -> Closure:
+    base, name, through = _closure(pattern.base), pattern.name, pattern.through
+
+    def level(count: int) -> Closure:
+        """Matches the rest of a chain that has ``count`` steps so far."""
+        step = None
+        if count < pattern.high:
+            local = localised(pattern.step, f"{name}[{count}]", through)
+            step = _op(local, {through: level(count + 1)})
+
+        def match(value: Value | None, state: _State, then: Then) -> bool:
+            if step is not None and step(value, state, then):
+                return True
+            if count < pattern.low:
+                return state.fail(lambda: (f"'{name}' has {count} steps here, expected at least {pattern.low}", value))
+            return base(value, state, then)
+
+        return match
+
+    return level(0)
+
+
+# ---- conditions ---------------------------------------------------------------------------------------------------
+
+
+def _inside_is_private(state: _State) -> bool:
+    """True if nobody outside the match needs a value inside it, except those of ``shared`` nodes."""
+    for node in state.nodes:
+        if node is state.root or node in state.shared:
+            continue
+        for value in node.outputs:
+            explain = _outside_use(value, state.nodes)
+            if explain is not None:
+                # Everything else fits, so this is the reason to tell, whatever failed at the same depth before.
+                state.note(explain)
+                return False
+    return True
+
+
+def _outside_use(value: Value, nodes: dict[Node, bool]) -> Explain | None:
+    if value.is_output:
+        return lambda: (f"'{value.name}' is also a graph output", value)
+    for consumer in value._uses:
+        if consumer[0] not in nodes:
+            return lambda: (f"'{value.name}' is also used by {consumer[0].label}", value)
+    return None
+
+
+def is_uniform(data: np.ndarray, wanted: float, rtol: float) -> bool:
+    """True if every element of ``data`` is ``wanted``, rounded to the element type or within ``rtol``."""
+    if data.size == 0 or data.dtype.kind not in "fiubV":
+        return False
+    first = data.reshape(-1)[0]
+    found = float(first)
+    rounded = float(np.asarray(wanted).astype(data.dtype)) if data.dtype.kind in "fV" else wanted
+    if found != rounded and not abs(found - wanted) <= rtol * abs(wanted):
+        return False
+    return data.size == 1 or bool((data == first).all())
+
+
+def _enlarges(node: Node, index: int) -> bool:
+    """True unless constant operand ``index`` of a pointwise node surely leaves the result's shape to the others."""
+    value = node.inputs[index]
+    if value is None or value.const is None or value.const.ndim == 0:
+        return False
+    if operators.op_class(node) is not OpClass.POINTWISE:
+        return False
+    shape = node.output.shape
+    others = [v.shape for i, v in enumerate(node.inputs) if i != index and v is not None]
+    return shape is None or None in shape or shape not in others
+
+
+def _equal_constants(left: Value | None, right: Value | None) -> bool:
+    if left is None or right is None or left.const is None or right.const is None:
+        return False
+    a, b = left.const, right.const
+    return a is b or (a.dtype == b.dtype and a.shape == b.shape and bool((a == b).all()))
+
+
+def _attribute(node: Node, name: str) -> Any:
+    try:
+        return operators.attribute(node, name)
+    except GraphError:  # no default, or no schema: the attribute is not there
+        return None
+
+
+def _fits(found: Any, wanted: Any) -> bool:
+    if callable(wanted) and not isinstance(wanted, type):
+        return bool(wanted(found))
+    if isinstance(found, float) and isinstance(wanted, (int, float)):
+        return found == wanted or abs(found - wanted) <= 2e-6 * abs(wanted)
+    if isinstance(found, (list, tuple, np.ndarray)) or isinstance(wanted, (list, tuple, np.ndarray)):
+        if found is None or wanted is None:
+            return False
+        return bool(np.array_equal(np.asarray(found), np.asarray(wanted)))
+    return bool(found == wanted)
+
+
+def _is_scalar(operand: Operand) -> bool:
+    if isinstance(operand, Either):
+        return any(_is_scalar(o) for o in operand.alternatives)
+    return isinstance(operand, Const) and operand.equals is not None
+
+
+# ---- words --------------------------------------------------------------------------------------------------------
+
+
+def _name(value: Value | None) -> str:
+    return "(absent)" if value is None else value.name
+
+
+def _where_from(value: Value | None) -> str:
+    if value is None:
+        return "the operand is absent"
+    if value.const is not None:
+        return f"'{value.name}' is constant"
+    return (
+        f"'{value.name}' is a graph input"
+        if value.producer is None
+        else f"'{value.name}' comes from {value.producer.label}"
+    )
+
+
+def _why_not_constant(value: Value) -> str:
+    if value.default is not None:
+        return f"'{value.name}' is an input with a stored value that the caller may override"
+    return f"{_where_from(value)}, expected a constant"
+
+
+def _short(data: np.ndarray) -> str:
+    return (
+        f"{data.reshape(-1)[0]:g}" if data.size == 1 and data.dtype.kind in "fiu" else f"{data.dtype}{list(data.shape)}"
+    )
+
+
+def _attribute_reason(node: Node, name: str, found: Any, wanted: Any) -> str:
+    expected = "which the rule does not take" if callable(wanted) else f"expected {wanted!r}"
+    return f"{node.label} has {name}={found!r}, {expected}"

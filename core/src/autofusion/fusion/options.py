@@ -1,0 +1,112 @@
+"""What a user may say about fusion, checked against the names that exist: a misspelt name is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from autofusion.errors import OptionError, nearest
+from autofusion.fusion.rule import Level, Rule, RulePack
+from autofusion.ir.graph import Graph, Node
+
+
+@dataclass(frozen=True, slots=True)
+class FusionOptions:
+    """Switches of the fusion engine.
+
+    ``only`` and ``disable`` hold rule names (``conv.epilogue``) or pack names (``conv``: all its rules); an empty
+    ``only`` means every rule. ``disable_sites`` holds source-model node names, alone (no rule applies where that node
+    is) or after a rule name and a colon (``conv.epilogue:conv1``: that rule does not). ``priorities`` overrides rules'
+    priorities: higher goes first. ``time_budget_s`` bounds each stage; ``memory_budget_bytes`` refuses fusions that
+    would lift the peak of live activations above it.
+    """
+
+    level: Level = Level.FULL
+    only: frozenset[str] = frozenset()
+    disable: frozenset[str] = frozenset()
+    disable_sites: frozenset[str] = frozenset()
+    priorities: Mapping[str, int] = field(default_factory=dict)
+    time_budget_s: float = 60.0
+    memory_budget_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BoundRule:
+    """A rule with where it comes from; ``disabled_by`` says what switched it off, or is empty."""
+
+    rule: Rule
+    pack: RulePack
+    priority: int
+    order: int
+    disabled_by: str
+
+    @property
+    def label(self) -> str:
+        """How records name the rule: ``conv.epilogue@0.1.0``."""
+        return f"{self.rule.name}@{self.pack.version}"
+
+
+class Switches:
+    """Options resolved against the rules of ``packs`` and a graph's nodes; raises OptionError for unknown names."""
+
+    def __init__(self, packs: Sequence[RulePack], options: FusionOptions, graph: Graph | None = None) -> None:
+        self._options = options
+        self._packs = packs
+        self._rules = {rule.name: rule for pack in packs for rule in pack.rules}
+        groups = {pack.name for pack in packs}
+        for name in (*options.only, *options.disable):
+            _known(name, [*self._rules, *groups], "rule or rule pack")
+        for name in options.priorities:
+            _known(name, self._rules, "rule")
+        self._sites: dict[str, str] = {}
+        for entry in options.disable_sites:
+            rule, colon, site = entry.partition(":")
+            if colon and rule in self._rules:
+                self._sites.setdefault(site, "")
+                self._sites[site] += f" {rule}"
+            else:
+                self._sites[entry] = " *"
+        if graph is not None and self._sites:
+            names = {name for node in graph.nodes for name in (node.name, *node.origin)}
+            for site in self._sites:
+                _known(site, names, "node to switch off as a site")
+
+    def rules(self) -> list[BoundRule]:
+        """Every rule, the highest priority first and otherwise in the order of the packs."""
+        bound: list[BoundRule] = []
+        for pack in self._packs:
+            for rule in pack.rules:
+                priority = self._options.priorities.get(rule.name, rule.priority)
+                bound.append(BoundRule(rule, pack, priority, len(bound), self._disabled_by(rule, pack)))
+        return sorted(bound, key=lambda b: (-b.priority, b.order))
+
+    def _disabled_by(self, rule: Rule, pack: RulePack) -> str:
+        options = self._options
+        if options.only and not options.only & {rule.name, pack.name}:
+            return "option 'only' names other rules"
+        if options.disable & {rule.name, pack.name}:
+            return f"option 'disable' names '{rule.name if rule.name in options.disable else pack.name}'"
+        if rule.level > options.level:
+            return f"level '{options.level.name.lower()}' leaves out rules of level '{rule.level.name.lower()}'"
+        return ""
+
+    def site_disabled(self, rule: Rule, nodes: Iterable[Node]) -> str:
+        """Which site switch keeps ``rule`` off ``nodes``, or an empty string."""
+        if not self._sites:
+            return ""
+        for node in nodes:
+            for name in node.origin or (node.name,):
+                rules = self._sites.get(name)
+                if rules is not None and (rules == " *" or rule.name in rules.split()):
+                    return f"site switch '{name}'"
+        return ""
+
+
+def _known(name: str, known: Iterable[str], what: str) -> None:
+    names = sorted(known)
+    if name not in names:
+        raise OptionError(f"'{name}' is not the name of a {what}{nearest(name, names) or _some(names)}")
+
+
+def _some(names: Sequence[str]) -> str:
+    return f"; there are {', '.join(names[:12])}{'...' if len(names) > 12 else ''}" if names else "; there are none"

@@ -1,0 +1,264 @@
+"""The rewrite engine: applies rewrite rules to a fixed point, in time linear in the size of the graph.
+
+Nodes wait in a worklist, at first in topological order. A rewrite puts its new nodes at the front, and at the back
+whatever could match because of it: the nodes downstream, as far as the deepest pattern reaches, and the consumers of
+values that lost a use. No node is looked at again without a cause, so that the time does not depend on how many
+rounds the rules need.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import deque
+from collections.abc import Iterable
+
+from autofusion.fusion import transaction
+from autofusion.fusion.ledger import Ledger, Record, Verdict
+from autofusion.fusion.matcher import Matcher
+from autofusion.fusion.options import BoundRule, Switches
+from autofusion.fusion.pattern import Match, Miss, Pattern
+from autofusion.fusion.records import raised, record
+from autofusion.fusion.rule import Refusal, RewriteRule, Stage
+from autofusion.ir.graph import Graph, Node, Value
+
+GENERATIONS = 32
+"""A node all of whose ancestors are rewrites of rewrites, this many times over, is going in circles."""
+REWRITES_PER_NODE = 20
+"""Number budget of a stage, per node of the graph."""
+FEW_USES = 8
+"""A value with more uses than this cannot be inside a pattern, so losing one changes nothing."""
+
+_prepared: dict[int, tuple[Pattern, Matcher]] = {}
+
+
+def prepared(pattern: Pattern) -> Matcher:
+    """The matcher of ``pattern``, made once."""
+    entry = _prepared.get(id(pattern))
+    if entry is None or entry[0] is not pattern:
+        entry = _prepared[id(pattern)] = (pattern, Matcher(pattern))
+    return entry[1]
+
+
+class _Entry:
+    """A rule with its matcher."""
+
+    __slots__ = ("aside", "bound", "matcher", "rule", "seconds")
+
+    def __init__(self, bound: BoundRule, rule: RewriteRule, matcher: Matcher) -> None:
+        self.bound, self.rule, self.matcher = bound, rule, matcher
+        self.aside = False
+        self.seconds = 0.0
+
+
+class Rewriter:
+    """Runs one stage over one graph, and writes its ledger."""
+
+    def __init__(self, graph: Graph, stage: Stage, switches: Switches, ledger: Ledger, time_budget_s: float) -> None:
+        self._graph, self._switches, self._ledger = graph, switches, ledger
+        self._deadline = time.perf_counter() + time_budget_s
+        self._budget_s = time_budget_s
+        self._entries: list[_Entry] = []
+        self._disabled: list[_Entry] = []
+        self._open: dict[tuple[str, Node], Record] = {}
+        """Refusals and switched-off sites that stand as long as nothing changes around them."""
+        self._lineage: dict[Node, tuple[int, str]] = {}
+        """Made nodes: their generation, and the rule that made them."""
+        for bound in switches.rules():
+            if isinstance(bound.rule, RewriteRule) and bound.rule.stage is stage:
+                self._add(bound, bound.rule)
+        self._by_root = _index(self._entries)
+        self._reach = max((entry.matcher.depth for entry in self._entries), default=0)
+
+    def _add(self, bound: BoundRule, rule: RewriteRule) -> None:
+        try:
+            entry = _Entry(bound, rule, prepared(rule.pattern))
+        except Exception as error:
+            self._ledger.add(_rule_error(bound, raised(bound, error)))
+            return
+        (self._disabled if bound.disabled_by else self._entries).append(entry)
+
+    def run(self) -> int:
+        """Rewrite to the fixed point; return the number of rewrites."""
+        graph = self._graph
+        graph.sort()
+        queue = deque(graph.nodes)
+        pending = set(queue)
+        limit = REWRITES_PER_NODE * len(graph) + 1000
+        count = 0
+        while queue:
+            node = queue.popleft()
+            pending.discard(node)
+            if node not in graph or node.op not in self._by_root:
+                continue
+            applied = self._visit(node)
+            if applied is None:
+                continue
+            count += 1
+            if count >= limit or time.perf_counter() > self._deadline:
+                self._stop(count, limit)
+                break
+            for new in reversed(applied.made):
+                pending.add(new)
+                queue.appendleft(new)
+            for affected in self._affected(applied):
+                if affected not in pending:
+                    pending.add(affected)
+                    queue.append(affected)
+        graph.sort()
+        self._finish()
+        return count
+
+    # ---- one node -------------------------------------------------------------------------------------------
+
+    def _visit(self, node: Node) -> transaction.Applied | None:
+        for entry in self._by_root[node.op]:
+            if entry.aside:
+                continue
+            start = time.perf_counter()
+            try:
+                applied = self._try(entry, node)
+            except Exception as error:
+                self._put_aside(entry, node, raised(entry.bound, error))
+                applied = None
+            entry.seconds += time.perf_counter() - start
+            if applied is not None:
+                return applied
+        return None
+
+    def _try(self, entry: _Entry, node: Node) -> transaction.Applied | None:
+        key = (entry.rule.name, node)
+        found = self._decide(entry, node)
+        if isinstance(found, Record):
+            self._open[key] = found
+            return None
+        self._open.pop(key, None)
+        if found is None or self._circles(entry, found):
+            return None
+        before = record(entry.bound, Verdict.FUSED, node, _data_order(found.nodes))
+        generation = 1 + min(self._lineage.get(n, (0, ""))[0] for n in found.nodes)
+        applied = transaction.apply(entry.rule, found, self._graph)
+        for made in applied.made:
+            self._lineage[made] = (generation, entry.bound.label)
+        for gone in applied.removed:
+            self._lineage.pop(gone, None)
+        self._ledger.add(_with_result(before, applied.made))
+        return applied
+
+    def _decide(self, entry: _Entry, node: Node) -> Match | Record | None:
+        """A match that may be rewritten, the record of a refusal, or None if the pattern is not there."""
+        match = entry.matcher.match(node)
+        if isinstance(match, Miss):
+            if not entry.matcher.is_telling(match):
+                return None
+            refusal = Refusal(match.reason, match.culprit)
+            return record(entry.bound, Verdict.ILLEGAL, node, _data_order(match.nodes), refusal=refusal)
+        nodes = _data_order(match.nodes)
+        refusal_or_none = entry.rule.check(match)
+        if refusal_or_none is not None:
+            return record(entry.bound, Verdict.ILLEGAL, node, nodes, refusal=refusal_or_none)
+        switch = entry.bound.disabled_by or self._switches.site_disabled(entry.rule, match.nodes)
+        if switch:
+            return record(entry.bound, Verdict.DISABLED, node, nodes, reason=switch)
+        return match
+
+    def _circles(self, entry: _Entry, match: Match) -> bool:
+        """True, and the rule is put aside, if everything here has been rewritten over and over."""
+        lineage = [self._lineage.get(node, (0, "")) for node in match.nodes]
+        if min(lineage)[0] < GENERATIONS:
+            return False
+        others = sorted({label for _, label in lineage if label})
+        reason = (
+            f"rule '{entry.rule.name}' of pack '{entry.bound.pack.name}' {entry.bound.pack.version} goes in circles: "
+            f"{match.root.label} is the {GENERATIONS}th rewrite in a row, made by {', '.join(others)}"
+        )
+        self._put_aside(entry, match.root, reason)
+        return True
+
+    def _put_aside(self, entry: _Entry, node: Node, reason: str) -> None:
+        entry.aside = True
+        self._ledger.add(record(entry.bound, Verdict.ERROR, node, [node], reason=reason))
+
+    # ---- what follows from a rewrite ----------------------------------------------------------------------------
+
+    def _affected(self, applied: transaction.Applied) -> Iterable[Node]:
+        """Nodes whose match may have changed."""
+        seen = dict.fromkeys(applied.redirected)
+        level = [value for node in applied.redirected for value in node.outputs]
+        level += [value for node in applied.made for value in node.outputs]
+        loosened = [value for value in applied.loosened if value.use_count <= FEW_USES]
+        level += loosened
+        for _ in range(self._reach):
+            reached: list[Value] = []
+            for value in level:
+                for consumer, _index in value._uses:
+                    if consumer not in seen:
+                        seen[consumer] = None
+                        reached += consumer.outputs
+            level = reached
+        for value in loosened:
+            if value.producer is not None:
+                seen.setdefault(value.producer, None)
+        made = set(applied.made)
+        return [node for node in seen if node not in made]
+
+    # ---- the end ------------------------------------------------------------------------------------------------
+
+    def _stop(self, count: int, limit: int) -> None:
+        which = f"number budget of {limit} rewrites" if count >= limit else f"time budget of {self._budget_s:g} s"
+        for entry in self._entries:
+            self._ledger.add(
+                Record(
+                    rule=entry.bound.label,
+                    verdict=Verdict.DISABLED,
+                    site="",
+                    nodes=(),
+                    stage=entry.rule.stage.value,
+                    reason=f"the stage stopped at its {which}; sites may be left",
+                )
+            )
+
+    def _finish(self) -> None:
+        by_root = _index(self._disabled)
+        if by_root:
+            for node in self._graph.nodes:
+                for entry in by_root.get(node.op, ()):
+                    self._note_disabled(entry, node)
+        self._ledger.records += [r for (_, node), r in self._open.items() if node in self._graph]
+        for entry in (*self._entries, *self._disabled):
+            self._ledger.spend(entry.rule.name, entry.seconds)
+
+    def _note_disabled(self, entry: _Entry, node: Node) -> None:
+        if entry.aside or time.perf_counter() > self._deadline:
+            return
+        start = time.perf_counter()
+        try:
+            found = self._decide(entry, node)
+            if isinstance(found, Record) and found.verdict is Verdict.DISABLED:
+                self._open[(entry.rule.name, node)] = found
+        except Exception as error:
+            self._put_aside(entry, node, raised(entry.bound, error))
+        entry.seconds += time.perf_counter() - start
+
+
+def _index(entries: Iterable[_Entry]) -> dict[str, list[_Entry]]:
+    by_root: dict[str, list[_Entry]] = {}
+    for entry in entries:
+        for op in sorted(entry.matcher.roots):
+            by_root.setdefault(op, []).append(entry)
+    return by_root
+
+
+def _data_order(nodes: Iterable[Node]) -> list[Node]:
+    """Matched nodes, root first, in the order in which the data passes them (as far as a list can say it)."""
+    return list(nodes)[::-1]
+
+
+def _with_result(before: Record, made: Iterable[Node]) -> Record:
+    return dataclasses.replace(before, fused_node=", ".join(node.name for node in made))
+
+
+def _rule_error(bound: BoundRule, reason: str) -> Record:
+    return Record(
+        rule=bound.label, verdict=Verdict.ERROR, site="", nodes=(), stage=bound.rule.stage.value, reason=reason
+    )
