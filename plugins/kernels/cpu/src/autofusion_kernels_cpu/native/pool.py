@@ -25,7 +25,9 @@ from autofusion_kernels_cpu.native.jit import jit
 
 # About 50 us of spinning: longer than the gap between two runs in a loop, shorter than a scheduler's time slice.
 _SPINS = {True: 1000, False: 4000}
-_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+# Pools with live workers. Strong references: the workers sleep on the pool's memory, so it must not go before they do.
+_running: set[Pool] = set()
+_known: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
 def _portable_sleep() -> tuple[int, int]:
@@ -37,7 +39,10 @@ def _portable_sleep() -> tuple[int, int]:
 
 
 class Pool:
-    """`threads - 1` workers and the calling thread. Runs are serialised by a lock, so any Python thread may call."""
+    """`threads - 1` workers and the calling thread. Runs are serialised by a lock, so any Python thread may call.
+
+    A pool that has run lives until `close` or the end of the process; `pool(threads)` gives the shared one.
+    """
 
     def __init__(self, threads: int, futex: bool | None = None) -> None:
         if threads < 1:
@@ -48,7 +53,7 @@ class Pool:
         self._workers: list[threading.Thread] = []
         self._started = False
         self._context()
-        _pools.add(self)
+        _known.add(self)
 
     def _context(self) -> None:
         self._memory = np.zeros(interpreter.CONTEXT_BYTES + 64, np.uint8)
@@ -80,6 +85,7 @@ class Pool:
             thread.start()
             self._workers.append(thread)
         self._started = True
+        _running.add(self)
 
     @property
     def lock(self) -> threading.Lock:
@@ -113,6 +119,7 @@ class Pool:
 
     def _forget(self) -> None:
         self._workers, self._started = [], False
+        _running.discard(self)
         self._context()
 
     def _after_fork_in_child(self) -> None:
@@ -140,12 +147,12 @@ def clock_hertz() -> float:
 
 @atexit.register
 def _close_all() -> None:
-    for each in list(_pools):
+    for each in list(_running):
         each.close()
 
 
 def _reset_after_fork() -> None:
-    for each in list(_pools):
+    for each in list(_known):
         each._after_fork_in_child()
 
 
