@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import defs, helper, numpy_helper
+
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.operators.schema import OPSET
 from autofusion.ir.types import TensorType
-from onnx import defs, helper, numpy_helper
 
 _STRING = onnx.TensorProto.STRING
 _DTYPE_ATTRIBUTES = {"to", "dtype", "output_dtype"}

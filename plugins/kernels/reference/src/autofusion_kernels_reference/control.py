@@ -63,8 +63,8 @@ def _scan(node: Node, inputs: Inputs, run_graph: RunGraph) -> list[Any]:
     count = node.attrs["num_scan_inputs"]
     states, sources = own[: len(own) - count], own[len(own) - count :]
     results = len(body.outputs) - len(states)
-    in_axes, in_back = node.attr("scan_input_axes") or [0] * count, node.attr("scan_input_directions") or [0] * count
-    out_axes, out_back = node.attr("scan_output_axes") or [0] * results, node.attr("scan_output_directions") or [0] * results
+    in_axes, in_back = (node.attr(f"scan_input_{what}") or [0] * count for what in ("axes", "directions"))
+    out_axes, out_back = (node.attr(f"scan_output_{what}") or [0] * results for what in ("axes", "directions"))
     moved = [np.moveaxis(x, a, 0) for x, a in zip(sources, in_axes, strict=True)]
     moved = [x[::-1] if back else x for x, back in zip(moved, in_back, strict=True)]
     scanned: list[list[Any]] = [[] for _ in range(results)]

@@ -47,7 +47,9 @@ def window_pads(
     return pads[:rank], pads[rank:]
 
 
-def _tap_view(x: np.ndarray, tap: Sequence[int], out: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> np.ndarray:
+def _tap_view(
+    x: np.ndarray, tap: Sequence[int], out: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> np.ndarray:
     """What one tap sees: ``x`` shifted by the tap, one element for each output position."""
     index = [
         slice(t * d, t * d + (o - 1) * s + 1, s) if o else slice(0, 0)

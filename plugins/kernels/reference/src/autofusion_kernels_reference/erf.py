@@ -1,8 +1,8 @@
 """The error function on arrays, which NumPy lacks.
 
-Taylor expansion about the nearest of 97 tabulated points 1/16 apart: the derivatives of erf are Hermite polynomials times
-a Gaussian (Abramowitz and Stegun 7.1.19), the values at the points come from ``math.erf``. With |d| <= 1/32 and terms up
-to d^10 the truncation error is below 1e-17; beyond 6 the function is 1 in float64.
+Taylor expansion about the nearest of 97 tabulated points 1/16 apart: the derivatives of erf are Hermite polynomials
+times a Gaussian (Abramowitz and Stegun 7.1.19), the values at the points come from ``math.erf``. With |d| <= 1/32 and
+terms up to d^10 the truncation error is below 1e-17; beyond 6 the function is 1 in float64.
 """
 
 from __future__ import annotations

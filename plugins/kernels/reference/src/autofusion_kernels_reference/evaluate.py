@@ -13,7 +13,7 @@ import numpy as np
 
 from autofusion.errors import AutofusionError, InputError, KernelError, nearest
 from autofusion.ir.graph import FUSED, Graph, Node, Value
-from autofusion.ir.types import TensorType
+from autofusion.ir.types import Shape, TensorType
 from autofusion_kernels_reference import (
     attention,
     cast,
@@ -87,9 +87,8 @@ def function_of(node: Node) -> Callable[[Inputs], list[Any]]:
     elif node.op in TAIL:
         run = tail_function(node)
     else:
-        raise KernelError(
-            f"{node.label} cannot be evaluated: the reference kernels have no '{node.op}'{nearest(node.op, [*OPS, *TAIL])}"
-        )
+        hint = nearest(node.op, [*OPS, *TAIL])
+        raise KernelError(f"{node.label} cannot be evaluated: the reference kernels have no '{node.op}'{hint}")
 
     def checked(inputs: Inputs) -> list[Any]:
         try:
@@ -98,7 +97,10 @@ def function_of(node: Node) -> Callable[[Inputs], list[Any]]:
         except AutofusionError:
             raise
         except Exception as error:
-            raise KernelError(f"{node.label} with operands {_describe(inputs)}: {type(error).__name__}: {error}") from error
+            what = f"{type(error).__name__}: {error}"
+            raise KernelError(f"{node.label} with operands {_describe(inputs)}: {what}") from error
+        if len(results) < len(node.outputs):
+            raise KernelError(f"{node.label} has {len(node.outputs)} results, but its operator makes {len(results)}")
         return [_result(node, value, y, inputs) for value, y in zip(node.outputs, results, strict=False)]
 
     return checked
@@ -140,7 +142,11 @@ def run_graph(graph: Graph, inputs: Mapping[str, Any] | Sequence[Any]) -> list[A
 
 
 def _describe(inputs: Inputs) -> str:
-    return ", ".join(f"{x.dtype.name}{list(x.shape)}" if isinstance(x, np.ndarray) else type(x).__name__ for x in inputs)
+    return ", ".join(_type_text(x) if isinstance(x, np.ndarray) else type(x).__name__ for x in inputs)
+
+
+def _type_text(x: np.ndarray) -> str:
+    return f"{x.dtype.name}{list(x.shape)}"
 
 
 def _fresh(y: Any, inputs: Inputs) -> np.ndarray:
@@ -158,13 +164,17 @@ def _result(node: Node, value: Value, y: Any, inputs: Inputs) -> Any:
         return [_fresh(item, inputs) for item in y]
     array = _fresh(y, inputs)
     declared = value.type
-    if isinstance(declared, TensorType):
-        shape = declared.shape
-        fits = shape is None or (
-            len(shape) == array.ndim and all(not isinstance(d, int) or d == n for d, n in zip(shape, array.shape, strict=True))
+    if isinstance(declared, TensorType) and not (array.dtype == declared.dtype and _fits(array.shape, declared.shape)):
+        raise KernelError(
+            f"{node.label} gives '{value.name}' as {_type_text(array)}, but the graph declares {declared}: "
+            "either the operator's inference or its reference kernel is wrong"
         )
-        if array.dtype != declared.dtype or not fits:
-            raise KernelError(
-                f"{node.label} gives '{value.name}' as {array.dtype.name}{list(array.shape)}, but the graph declares {declared}"
-            )
     return array
+
+
+def _fits(shape: tuple[int, ...], declared: Shape | None) -> bool:
+    if declared is None:
+        return True
+    return len(shape) == len(declared) and all(
+        not isinstance(d, int) or d == n for d, n in zip(declared, shape, strict=True)
+    )

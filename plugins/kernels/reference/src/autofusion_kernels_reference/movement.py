@@ -1,4 +1,4 @@
-"""Operators that move elements by position: reshape, transpose, slice, pad, tile, join, split, and makers of constants."""
+"""Operators that move elements by position (reshape, transpose, slice, pad, tile, join, split) or make constants."""
 
 from __future__ import annotations
 
@@ -195,7 +195,8 @@ def _trilu(node: Node, inputs: Inputs) -> list[Any]:
     x, k = inputs[0], optional(inputs, 1)
     k = 0 if k is None else int(np.asarray(k).reshape(()))
     rows, columns = x.shape[-2:]
-    keep = np.tri(rows, columns, k, dtype=bool) if not node.attr("upper", 1) else ~np.tri(rows, columns, k - 1, dtype=bool)
+    upper = bool(node.attr("upper", 1))
+    keep = np.tri(rows, columns, k - 1 if upper else k, dtype=bool) ^ upper
     return [np.where(keep, x, np.zeros((), x.dtype))]
 
 

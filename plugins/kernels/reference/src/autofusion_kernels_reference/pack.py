@@ -1,4 +1,4 @@
-"""The reference kernel pack: one offer for every node whose operator it knows, on plain tensors, as a Python callable."""
+"""The reference kernel pack: an offer for every node whose operator it knows, on plain tensors, as a Python callable."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ class ReferencePack:
     version = __version__
     kinds: Mapping[str, str] = MappingProxyType({ANY_KIND: ANY_KIND})
     oracle = True
+    blocks: Sequence[int] = ()
     launch_seconds = _LAUNCH
 
     def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refused:

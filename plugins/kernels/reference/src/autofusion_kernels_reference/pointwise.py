@@ -1,8 +1,8 @@
 """Elementwise operators.
 
-Plain arithmetic is done in the operand's type, as IEEE 754 defines it. Functions (exp, erf, ...) of float32 and narrower
-types are computed in float64 and rounded once, so that the result is the correctly rounded one but for rare ties.
-Maxima, minima and clamps propagate NaN, as the operator set asks.
+Plain arithmetic is done in the operand's type, as IEEE 754 defines it. Functions (exp, erf, ...) of float32 and
+narrower types are computed in float64 and rounded once, so that the result is the correctly rounded one but for rare
+ties. Maxima, minima and clamps propagate NaN, as the operator set asks.
 """
 
 from __future__ import annotations

@@ -83,7 +83,8 @@ def _channels(parameter: np.ndarray, rank: int, axis: int) -> np.ndarray:
 def _qlinear_conv(node: Node, inputs: Inputs) -> list[Any]:
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = inputs[:8]
     bias = optional(inputs, 8)
-    total = conv_of(node, x.astype(np.float64) - _channels(x_zero, x.ndim, 1), w.astype(np.float64) - _channels(w_zero, w.ndim, 0))
+    centred = x.astype(np.float64) - _channels(x_zero, x.ndim, 1)
+    total = conv_of(node, centred, w.astype(np.float64) - _channels(w_zero, w.ndim, 0))
     if bias is not None:
         total = total + _channels(bias.reshape(-1), total.ndim, 1)
     factor = _channels(x_scale, x.ndim, 1) * _channels(w_scale, x.ndim, 1) / _channels(y_scale, x.ndim, 1)

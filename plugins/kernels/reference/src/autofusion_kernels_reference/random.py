@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from autofusion.ir.graph import Node
-from autofusion_kernels_reference.support import Inputs, OpFunction, optional, wide, wanted
+from autofusion_kernels_reference.support import Inputs, OpFunction, optional, wanted, wide
 
 _FLOAT32 = np.dtype(np.float32)
 

@@ -1,4 +1,4 @@
-"""RNN, GRU and LSTM: both directions, sequence lengths, peepholes, clipping, and every activation of the operator set."""
+"""RNN, GRU and LSTM: both directions, sequence lengths, peepholes, clipping, and every activation there is."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TAKES_BETA = {"affine", "hardsigmoid", "scaledtanh"}
 
 
 def _activations(node: Node, defaults: list[str], directions: int) -> list[list[Activation]]:
-    """The gate functions of each direction. ``activation_alpha``/``_beta`` are consumed in order by those that take one."""
+    """The gate functions of each direction; ``activation_alpha`` and ``_beta`` go in order to those that take one."""
     names = list(node.attr("activations") or defaults * directions)
     alphas, betas = list(node.attr("activation_alpha") or []), list(node.attr("activation_beta") or [])
     made: list[Activation] = []
@@ -103,7 +103,12 @@ def _lstm_step(layer: _Layer, x: np.ndarray, state: State) -> State:
     return o * out(c), c
 
 
-_STEPS = {"RNN": (_rnn_step, 1, ["Tanh"]), "GRU": (_gru_step, 3, ["Sigmoid", "Tanh"]), "LSTM": (_lstm_step, 4, ["Sigmoid", "Tanh", "Tanh"])}
+# operator -> (step, number of gates, default activations)
+_STEPS = {
+    "RNN": (_rnn_step, 1, ["Tanh"]),
+    "GRU": (_gru_step, 3, ["Sigmoid", "Tanh"]),
+    "LSTM": (_lstm_step, 4, ["Sigmoid", "Tanh", "Tanh"]),
+}
 
 
 def _run(layer: _Layer, x: np.ndarray, lengths: np.ndarray, state: State, reverse: bool) -> tuple[np.ndarray, State]:

@@ -1,0 +1,193 @@
+"""Find and load plugins, one entry point at a time, so that a broken one never stops the rest.
+
+The order matters. What the lock does not pin is left out first, so that pinning resolves name conflicts. Conflicts come
+next, since neither side may load. Requirements are checked from metadata, before anything of the plugin is imported.
+Only then the module is imported and its hooks are checked against the specifications.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata as metadata
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import pluggy
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+import autofusion
+from autofusion.errors import PluginError
+from autofusion.plugins import hookspecs
+from autofusion.plugins.records import LOG, PluginRecord, Status, describe
+
+SUBSET = "AUTOFUSION_PLUGINS"
+"""Environment variable: comma-separated plugin or distribution names to load; empty for none."""
+STRICT = "AUTOFUSION_STRICT"
+"""Environment variable: ``1`` makes any plugin that is not loaded an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """One entry point as installed: what its metadata says, before anything is imported."""
+
+    group: str
+    name: str
+    dist: str
+    version: str
+    requires: tuple[str, ...]
+    entry_point: metadata.EntryPoint
+
+    @property
+    def record(self) -> PluginRecord:
+        """The record that says ``loaded``; ``PluginRecord.ended`` makes the others."""
+        return PluginRecord(self.group, self.name, self.dist, self.version, Status.LOADED)
+
+
+@dataclass(slots=True)
+class Discovery:
+    """All records, in order of group and name, and a plugin manager for each group with its loaded modules."""
+
+    records: list[PluginRecord] = field(default_factory=list)
+    managers: dict[str, pluggy.PluginManager] = field(default_factory=dict)
+
+
+def installed(groups: Iterable[str] = tuple(hookspecs.GROUPS)) -> list[Installed]:
+    """Every plugin entry point of this environment, sorted; nothing is imported."""
+    found = []
+    for group in groups:
+        for point in metadata.entry_points(group=group):
+            dist = point.dist
+            name = (dist.name if dist else "") or "unknown"
+            version, requires = (dist.version or "unknown", dist.requires or []) if dist else ("unknown", [])
+            found.append(Installed(group, point.name, canonicalize_name(name), version, tuple(requires), point))
+    return sorted(found, key=lambda p: (p.group, p.name, p.dist))
+
+
+def discover(pins: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None) -> Discovery:
+    """Load every plugin that may be loaded.
+
+    ``pins`` (distribution -> version, from a lock) leaves out whatever it does not name. ``environ`` defaults to the
+    process's. Raises PluginError only under ``AUTOFUSION_STRICT=1``; otherwise failures are records and log lines.
+    """
+    environ = os.environ if environ is None else environ
+    records: list[PluginRecord] = []
+    plugins = _selected(installed(), environ.get(SUBSET), records)
+    plugins = _pinned(plugins, pins, records)
+    plugins = _without_conflicts(plugins, records)
+    result = Discovery(managers={group: _manager() for group in hookspecs.GROUPS})
+    for plugin in plugins:
+        reason = unmet(plugin.requires, autofusion.__version__)
+        if reason:
+            records.append(plugin.record.ended(Status.INCOMPATIBLE, reason))
+            continue
+        records.append(_load(plugin, result.managers[plugin.group]))
+    result.records = sorted(records, key=lambda r: (r.group, r.name, r.dist))
+    report(result.records, environ)
+    return result
+
+
+def report(records: Iterable[PluginRecord], environ: Mapping[str, str] | None = None) -> None:
+    """Log one warning for each plugin that is not loaded; raise PluginError instead under ``AUTOFUSION_STRICT=1``."""
+    environ = os.environ if environ is None else environ
+    bad = [r for r in records if r.status is not Status.LOADED]
+    if bad and environ.get(STRICT, "") not in ("", "0"):
+        lines = "\n".join(f"  {r}" for r in bad)
+        raise PluginError(f"{STRICT} is set and these plugins are not loaded; repair or uninstall them:\n{lines}")
+    for record in bad:
+        LOG.warning("plugin not loaded: %s", record)
+
+
+def _selected(plugins: list[Installed], subset: str | None, records: list[PluginRecord]) -> list[Installed]:
+    """The plugins that AUTOFUSION_PLUGINS names, by plugin or distribution name; all if it is not set."""
+    if subset is None:
+        return plugins
+    names = {n.strip() for n in subset.split(",") if n.strip()}
+    known = {n for p in plugins for n in (p.name, p.dist)}
+    for name in sorted(names - known):
+        records.append(PluginRecord("-", name, "-", "-", Status.MISSING, f"named by {SUBSET}, but not installed"))
+    return [p for p in plugins if p.name in names or p.dist in names]
+
+
+def _pinned(
+    plugins: list[Installed], pins: Mapping[str, str] | None, records: list[PluginRecord]
+) -> list[Installed]:
+    if pins is None:
+        return plugins
+    wanted = {canonicalize_name(dist): version for dist, version in pins.items()}
+    kept = []
+    for plugin in plugins:
+        version = wanted.get(canonicalize_name(plugin.dist))
+        if version == plugin.version:
+            kept.append(plugin)
+        else:
+            detail = f"the lock says {version}" if version else "the lock does not name it"
+            records.append(plugin.record.ended(Status.UNPINNED, detail))
+    there = {canonicalize_name(p.dist) for p in kept}
+    for dist, version in sorted(wanted.items()):
+        if dist not in there:
+            detail = "pinned by the lock, not installed in that version"
+            records.append(PluginRecord("-", "-", dist, version, Status.MISSING, detail))
+    return kept
+
+
+def _without_conflicts(plugins: list[Installed], records: list[PluginRecord]) -> list[Installed]:
+    """Leave out every plugin whose name is provided more than once: choosing one would let an intruder take a name."""
+    providers: defaultdict[tuple[str, str], list[Installed]] = defaultdict(list)
+    for plugin in plugins:
+        providers[plugin.group, plugin.name].append(plugin)
+    kept = []
+    for plugin in plugins:
+        rivals = providers[plugin.group, plugin.name]
+        if len(rivals) == 1:
+            kept.append(plugin)
+            continue
+        names = " and ".join(r.dist for r in rivals)
+        detail = f"'{plugin.name}' is provided by {names}; uninstall all but one, or pin one in a lock"
+        records.append(plugin.record.ended(Status.CONFLICT, detail))
+    return kept
+
+
+def unmet(requires: Iterable[str], version: str) -> str:
+    """Why a distribution with these requirements does not go with core ``version``; empty if it does."""
+    stated = False
+    for text in requires:
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement as error:
+            return f"its requirement '{text}' cannot be read: {error}"
+        if canonicalize_name(requirement.name) != "autofusion":
+            continue
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        stated = True
+        if not requirement.specifier.contains(version, prereleases=True):
+            return f"needs autofusion{requirement.specifier}, found {version}"
+    if not stated:
+        return f"does not say which autofusion it needs; its author should require a range that holds {version}"
+    return ""
+
+
+def _manager() -> pluggy.PluginManager:
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    return manager
+
+
+def _load(plugin: Installed, manager: pluggy.PluginManager) -> PluginRecord:
+    """Import and register one plugin; whatever it does wrong ends in its record."""
+    hook = hookspecs.GROUPS[plugin.group]
+    try:
+        module = plugin.entry_point.load()
+        manager.register(module, plugin.name)
+        manager.check_pending()  # a hook that no specification knows: most likely misspelt
+    except Exception as error:
+        detail = describe(error)
+    else:
+        if any(impl.plugin_name == plugin.name for impl in getattr(manager.hook, hook).get_hookimpls()):
+            return plugin.record
+        detail = f"'{plugin.entry_point.value}' implements no hook '{hook}'"
+    if manager.has_plugin(plugin.name):  # also after a failed register, which may leave hooks active
+        manager.unregister(name=plugin.name)
+    return plugin.record.ended(Status.FAILED, detail)

@@ -1,0 +1,250 @@
+"""The registry: what is installed, looked up by name, by file and by machine; built from discovery on first use.
+
+Tests and embedding programs make one from explicit lists with ``Registry.of``, and then no entry point is looked at.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autofusion.errors import ModelError, OptionError, PluginError, nearest
+from autofusion.plugins.contents import faults
+from autofusion.plugins.discovery import Discovery, discover, report
+from autofusion.plugins.hookspecs import GROUPS
+from autofusion.plugins.records import PluginRecord, Status, describe
+
+if TYPE_CHECKING:
+    from autofusion.cost.target import Target
+    from autofusion.fusion.rule import Rule, RulePack
+    from autofusion.lowering.contract import KernelPack
+    from autofusion.plugins.frontend import Frontend
+
+_FRONTENDS, _RULES, _KERNELS = GROUPS
+
+_READERS = {
+    ".onnx": ("autofusion-frontend-onnx",),
+    ".pb": ("autofusion-frontend-onnx", "autofusion-frontend-tensorflow"),
+    ".pbtxt": ("autofusion-frontend-tensorflow",),
+    ".mindir": ("autofusion-frontend-mindspore",),
+}
+"""File suffix -> distributions that read it: only to say what to install."""
+_SAVED_MODEL = "saved_model.pb"
+
+
+class Registry:
+    """Plugins by name, file and machine. Thread-safe; nothing is imported before it is asked for.
+
+    ``pins`` (distribution -> version) is what a lock allows; ``environ`` defaults to the process's environment.
+    """
+
+    def __init__(self, pins: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None) -> None:
+        self._pins = pins
+        self._environ = environ
+        self._lock = threading.RLock()
+        self._discovery: Discovery | None = None
+        self._given: dict[str, list[Any]] | None = None
+        self._made: dict[Any, list[Any]] = {}
+
+    @classmethod
+    def of(
+        cls,
+        frontends: Iterable[Frontend] = (),
+        rule_packs: Iterable[RulePack] = (),
+        kernel_packs: Iterable[KernelPack] = (),
+    ) -> Registry:
+        """A registry of exactly these; raise PluginError if one breaks its contract or two share a name."""
+        registry = cls()
+        given: dict[str, list[Any]] = {
+            _FRONTENDS: list(frontends),
+            _RULES: list(rule_packs),
+            _KERNELS: list(kernel_packs),
+        }
+        for group, items in given.items():
+            problems = faults(group, items)
+            if not problems:
+                twice = [n for n, count in Counter(i.name for i in items).items() if count > 1]
+                problems = [f"two of {group} have the name '{name}'" for name in twice]
+            if problems:
+                raise PluginError("; ".join(problems))
+        registry._given = given
+        return registry
+
+    @property
+    def frontends(self) -> list[Frontend]:
+        """The loaded frontends, by name."""
+        return self._contents(_FRONTENDS, None)
+
+    @property
+    def rule_packs(self) -> list[RulePack]:
+        """The loaded rule packs, by name."""
+        return self._contents(_RULES, None)
+
+    def kernel_packs(self, target: Target) -> list[KernelPack]:
+        """The loaded kernel packs that run on ``target``, by name."""
+        return self._contents(_KERNELS, target)
+
+    @property
+    def records(self) -> list[PluginRecord]:
+        """One record for every plugin, its contents checked; kernel packs are asked about this machine."""
+        if self._given is not None:
+            return []
+        from autofusion.cost.detect import detect
+
+        self._contents(_FRONTENDS, None)
+        self._contents(_RULES, None)
+        self._contents(_KERNELS, detect())
+        return list(self._discovered().records)
+
+    def oracle(self, target: Target) -> KernelPack:
+        """The first pack that runs every operator by the book; raise PluginError if there is none."""
+        for pack in self.kernel_packs(target):
+            if pack.oracle:
+                return pack
+        raise PluginError(
+            "no installed kernel pack runs operators by the book, and constants cannot be folded without one; "
+            "install autofusion-kernels-reference" + self._not_loaded(_KERNELS)
+        )
+
+    def frontend(self, name: str) -> Frontend:
+        """The frontend called ``name``; raise PluginError if it is not loaded."""
+        for frontend in self.frontends:
+            if frontend.name == name:
+                return frontend
+        raise PluginError(
+            f"no frontend '{name}' is loaded; install autofusion-frontend-{name}"
+            + nearest(name, [f.name for f in self.frontends])
+            + self._not_loaded(_FRONTENDS)
+        )
+
+    def frontend_for(self, path: Path) -> Frontend:
+        """The frontend that reads the model at ``path``: by what is in it, then by its suffix.
+
+        Raises ModelError if there is no such file, or if no loaded frontend, or more than one, would read it.
+        """
+        if not path.exists():
+            raise ModelError(f"there is no model '{path}'")
+        certain = [f for f in self.frontends if _recognises(f, path)]
+        likely = [f for f in self.frontends if any(path.name.lower().endswith(s.lower()) for s in f.suffixes)]
+        both = [f for f in certain if f in likely]
+        for candidates in (certain, both, likely):
+            if len(candidates) == 1 and (candidates is not likely or not certain):
+                return candidates[0]
+        if certain:
+            names = " and ".join(f.name for f in certain)
+            raise ModelError(f"'{path}' looks like a model of {names}; give it the suffix of one of them")
+        raise ModelError(self._unknown_kind(path, likely))
+
+    def rule(self, name: str) -> Rule:
+        """The rule called ``name`` (``conv.epilogue``); raise OptionError, with the nearest names, if there is none."""
+        rules: dict[str, Rule] = {rule.name: rule for pack in self.rule_packs for rule in pack.rules}
+        if name not in rules:
+            raise OptionError(f"unknown rule '{name}'{nearest(name, rules)}{self._not_loaded(_RULES)}")
+        return rules[name]
+
+    # ---- inside --------------------------------------------------------------------------------------------
+
+    def _discovered(self) -> Discovery:
+        with self._lock:
+            if self._discovery is None:
+                self._discovery = discover(self._pins, self._environ)
+            return self._discovery
+
+    def _contents(self, group: str, target: Target | None) -> list[Any]:
+        if self._given is not None:
+            return list(self._given[group])
+        with self._lock:
+            if (group, target) not in self._made:
+                self._made[group, target] = self._call_hooks(group, target)
+            return list(self._made[group, target])
+
+    def _call_hooks(self, group: str, target: Target | None) -> list[Any]:
+        """What each loaded plugin of ``group`` provides. A plugin that fails here is failed as a whole."""
+        discovery = self._discovered()
+        manager = discovery.managers[group]
+        arguments = {} if target is None else {"target": target}
+        provided: dict[str, list[Any]] = {}
+        failed: dict[str, tuple[Status, str]] = {}
+        names = sorted(name for name, module in manager.list_name_plugin() if module is not None)
+        for name in names:
+            others = [module for n, module in manager.list_name_plugin() if n != name and module is not None]
+            try:
+                # One plugin at a time, since a hook that raises ends the call for all.
+                results = manager.subset_hook_caller(GROUPS[group], others)(**arguments)
+                returned = results[0] if results else None
+                problems = faults(group, returned)
+                if problems:
+                    failed[name] = Status.FAILED, "; ".join(problems)
+                else:
+                    provided[name] = list(returned)
+            except Exception as error:
+                failed[name] = Status.FAILED, describe(error)
+        failed |= _clashes(provided)
+        self._fail(group, failed)
+        return [item for name in names if name not in failed for item in provided[name]]
+
+    def _fail(self, group: str, failed: Mapping[str, tuple[Status, str]]) -> None:
+        discovery = self._discovered()
+        changed = []
+        for index, record in enumerate(discovery.records):
+            if record.group == group and record.name in failed and record.status is Status.LOADED:
+                discovery.records[index] = record.ended(*failed[record.name])
+                changed.append(discovery.records[index])
+        for record in changed:
+            discovery.managers[group].unregister(name=record.name)
+        report(changed, self._environ)
+
+    def _not_loaded(self, group: str) -> str:
+        """A sentence on installed plugins of ``group`` that are not loaded: the likely cause of whatever is missing."""
+        if self._given is not None:
+            return ""
+        bad = [r for r in self._discovered().records if r.group in (group, "-") and r.status is not Status.LOADED]
+        return "".join(f". Not loaded: {record}" for record in bad)
+
+    def _unknown_kind(self, path: Path, likely: Sequence[Frontend]) -> str:
+        if likely:
+            names = " nor ".join(f.name for f in likely)
+            return f"'{path}' is not recognised, neither by {names}: is the file damaged?"
+        kind = f"{path.suffix!r} file" if path.suffix else "file without a suffix"
+        text = f"no loaded frontend reads '{path}' (a {kind})"
+        readers = _READERS.get(path.suffix.lower(), ())
+        if path.is_dir():
+            saved = (path / _SAVED_MODEL).exists()
+            text = f"no loaded frontend reads the folder '{path}'"
+            text += "" if saved else f", which has no '{_SAVED_MODEL}' either"
+            readers = ("autofusion-frontend-tensorflow",) if saved else ()
+        if readers:
+            text += f"; install {' or '.join(readers)}"
+        found = ", ".join(f"{f.name} ({' '.join(f.suffixes)})" for f in self.frontends) or "none"
+        return f"{text}. Loaded frontends: {found}" + self._not_loaded(_FRONTENDS)
+
+
+def _recognises(frontend: Frontend, path: Path) -> bool:
+    try:
+        return frontend.recognises(path)
+    except Exception:  # it must not raise; a file that one frontend chokes on may still be another's
+        return False
+
+
+def _clashes(provided: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Status, str]]:
+    """Plugins that provide a pack name which another one provides too: as with entry points, neither stays."""
+    owners: dict[str, list[str]] = {}
+    for plugin, items in provided.items():
+        for item in items:
+            owners.setdefault(item.name, []).append(plugin)
+    found: dict[str, tuple[Status, str]] = {}
+    for name, plugins in owners.items():
+        if len(plugins) > 1:
+            detail = f"a pack called '{name}' is provided by the plugins {' and '.join(plugins)}; uninstall all but one"
+            found |= {plugin: (Status.CONFLICT, detail) for plugin in plugins}
+    return found
+
+
+@cache
+def default_registry() -> Registry:
+    """The registry of this environment, made once."""
+    return Registry()
