@@ -53,7 +53,7 @@ def _infer_conv(node: Node) -> Sequence[Type | None]:
 
 
 def _infer_conv_integer(node: Node) -> Sequence[Type | None]:
-    return shapes.only(TensorType(_I32, _conv_shape(node, 0, 1, -1)))
+    return shapes.only(TensorType(_I32, _conv_shape(node, 0, 1, 4)))
 
 
 def _infer_qlinear_conv(node: Node) -> Sequence[Type | None]:

@@ -22,8 +22,13 @@ _U8 = np.dtype(np.uint8)
 def _check_scale(node: Node) -> None:
     """A scale is a scalar, a vector along ``axis``, or has one entry for each block along ``axis``."""
     dims, scale = shapes.shape(node, 0), shapes.shape(node, 1)
-    shapes.agree_shapes(node, scale, shapes.shape(node, 2), "shapes of scale and zero point")
-    if dims is None or not scale or (len(scale) == 1 and scale[0] == 1):
+    zero = shapes.shape(node, 2)
+    if scale is None or shapes.product(scale) == 1:
+        if zero is not None and isinstance(shapes.product(zero), int) and shapes.product(zero) != 1:
+            shapes.fail(node, f"a single scale needs a single zero point, found {shapes.show(zero)}")
+        return
+    shapes.agree_shapes(node, scale, zero, "shapes of scale and zero point")
+    if dims is None:
         return
     axis = shapes.axis_of(node, attribute(node, "axis"), len(dims))
     if len(scale) == 1 and not attribute(node, "block_size"):
