@@ -117,6 +117,12 @@ class RulePack:
     rules: tuple[Rule, ...]
     kinds: Mapping[str, str] = field(default_factory=dict)
 
+    def problems(self) -> list[str]:
+        """What is wrong with the rules, found without a model (names, operators, bound variables); empty if nothing is."""
+        from autofusion.fusion.check import problems
+
+        return problems(self)
+
 
 class Builder:
     """Makes the replacement's nodes and constants in the graph of a match, with the match's origins."""
