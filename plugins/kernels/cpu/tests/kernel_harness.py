@@ -49,9 +49,7 @@ def make_node(
     """A graph of one node, all of whose results are graph outputs; operands in `constants` are constants."""
     graph = Graph()
     values = [
-        None
-        if x is None
-        else (graph.constant(x, f"c{i}") if i in constants else graph.add_input(f"x{i}", of_array(x)))
+        None if x is None else (graph.constant(x, f"c{i}") if i in constants else graph.add_input(f"x{i}", of_array(x)))
         for i, x in enumerate(inputs)
     ]
     node = graph.node(op, values, attrs, outputs=outputs)
@@ -88,7 +86,7 @@ class Placed:
         strides = dense_strides(padded)
         guard = GUARD if block else (GUARD + 1 if hostile and not constant else GUARD)
         count = int(np.prod(padded)) + 2 * guard
-        self.memory = aligned(count, dtype.str, 0)
+        self.memory = aligned(count, dtype, 0)
         self.memory[:] = _garbage(count, dtype) if not constant else 0
         self.before = self.memory.copy()
         body = self.memory[guard : count - guard]
@@ -160,7 +158,7 @@ def _bits(array: np.ndarray) -> np.ndarray:
 
 
 def _nan(dtype: np.dtype) -> Any:
-    return np.nan if dtype.kind == "f" else np.iinfo(dtype).max if dtype.kind in "iu" else True
+    return np.nan if dtype.kind in "fV" else np.iinfo(dtype).max if dtype.kind in "iu" else True
 
 
 def _garbage(count: int, dtype: np.dtype) -> np.ndarray:
@@ -239,6 +237,33 @@ def check(
     among the offers.
     """
     node = make_node(op, inputs, attrs, constants, outputs)
+    return check_node(
+        offers,
+        node,
+        inputs,
+        isa=isa,
+        threads=threads,
+        expected=expected,
+        rtol=rtol,
+        atol=atol,
+        kernels=kernels,
+    )
+
+
+def check_node(
+    offers: Offers,
+    node: Node,
+    inputs: Sequence[np.ndarray | None],
+    *,
+    isa: str,
+    threads: int = 1,
+    expected: Sequence[np.ndarray] | None = None,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    kernels: Sequence[str] = (),
+) -> list[str]:
+    """As `check`, for a node that exists already (a fused node, say); `inputs` holds the data of constants too."""
+    op = node.op
     wanted = list(expected) if expected is not None else evaluate(node, inputs)
     for value, array in zip(node.outputs, wanted, strict=True):
         value.type = of_array(np.asarray(array))
@@ -255,6 +280,10 @@ def check(
             for a, b in zip(found, wanted, strict=True):
                 assert a.dtype == np.asarray(b).dtype and a.shape == np.asarray(b).shape
                 np.testing.assert_allclose(
-                    a, b, rtol=rtol, atol=atol, err_msg=f"{op} by {offer.kernel} {[str(o and o.layout) for o in offer.inputs]}"
+                    a,
+                    b,
+                    rtol=rtol,
+                    atol=atol,
+                    err_msg=f"{op} by {offer.kernel} {[str(o and o.layout) for o in offer.inputs]}",
                 )
     return names

@@ -33,7 +33,7 @@ class Arena:
         return int(base.ctypes.data) + start + view.offset * view.type.dtype.itemsize
 
 
-def aligned(count: int, dtype: str = "float32", fill: float = 0.0) -> np.ndarray:
+def aligned(count: int, dtype: str | np.dtype = "float32", fill: float = 0.0) -> np.ndarray:
     """A 64-byte aligned array of `count` elements."""
     size = np.dtype(dtype).itemsize
     raw = np.empty(count * size + 64, np.uint8)
