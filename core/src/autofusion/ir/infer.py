@@ -109,6 +109,10 @@ def _inferred_body(node: Node, name: str, body: Graph, types: list[Type | None])
     pairs = control.carried(node)
     while True:
         new = body.copy()
+        if node.op != FUSED:
+            # Symbols that the model states in a body say nothing about sizes outside, nor in other iterations.
+            for value in new.values():
+                value.type = control.without_symbols(value.type)
         for value, given in zip(new.inputs, types, strict=True):
             value.type = merge_types(given, value.type)
         infer_graph(new, bodies=True)

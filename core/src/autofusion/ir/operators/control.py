@@ -12,13 +12,13 @@ trailing operands, and they are the trailing inputs of every body of the node:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from autofusion.ir.dtypes import BOOL, I64
 from autofusion.ir.graph import FUSED, Graph, Node
 from autofusion.ir.operators import shapes
 from autofusion.ir.operators.schema import REQUIRED, OpClass, Operator, attribute, register
-from autofusion.ir.types import Dim, SequenceType, TensorType, Type
+from autofusion.ir.types import Dim, OptionalType, SequenceType, TensorType, Type
 
 _SCALAR_BOOL = TensorType(BOOL, ())
 _SCALAR_I64 = TensorType(I64, ())
@@ -81,11 +81,30 @@ def carried(node: Node) -> list[tuple[int, int]]:
     return []
 
 
+def without_symbols(type_: Type | None, keep: Collection[str] = ()) -> Type | None:
+    """The type with every symbol that is not in ``keep`` replaced by an unknown dim."""
+    if isinstance(type_, TensorType) and type_.shape is not None:
+        return type_.with_shape(tuple(None if isinstance(d, str) and d not in keep else d for d in type_.shape))
+    if isinstance(type_, SequenceType | OptionalType):
+        element = without_symbols(type_.element, keep)
+        assert element is not None
+        return type(type_)(element)
+    return type_
+
+
+def _symbols(type_: Type | None) -> set[str]:
+    if isinstance(type_, TensorType):
+        return {d for d in type_.shape or () if isinstance(d, str)}
+    return set() if type_ is None else _symbols(type_.element)
+
+
 def _body_outputs(node: Node, name: str, expected: int) -> list[Type | None]:
+    """Types of the body's outputs. Symbols of its own mean nothing outside: two iterations may differ in them."""
     body = body_of(node, name)
     if len(body.outputs) != expected:
         shapes.fail(node, f"'{name}' must have {expected} outputs, found {len(body.outputs)}")
-    return [v.type for v in body.outputs]
+    outer = {s for v in node.inputs if v is not None for s in _symbols(v.type)}
+    return [without_symbols(v.type, outer) for v in body.outputs]
 
 
 def _infer_if(node: Node) -> Sequence[Type | None]:
