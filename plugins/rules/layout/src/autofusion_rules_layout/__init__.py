@@ -1,1 +1,18 @@
-"""Layout rules: cancel and move Transposes, Reshapes and other movement."""
+"""Layout rules: Transposes, Reshapes and Identities that cancel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from autofusion.plugins import hookimpl
+
+if TYPE_CHECKING:
+    from autofusion.fusion.rule import RulePack
+
+
+@hookimpl
+def autofusion_rule_packs() -> list[RulePack]:
+    """The pack ``layout``."""
+    from autofusion_rules_layout.pack import PACK
+
+    return [PACK]

@@ -1,0 +1,12 @@
+"""The rules of the pack, in one list."""
+
+from __future__ import annotations
+
+from autofusion.fusion.rule import RulePack
+from autofusion_rules_layout import no_op, reshape, sink, transpose
+
+PACK = RulePack(
+    name="layout",
+    version="0.1.0",
+    rules=(*no_op.RULES, *transpose.RULES, *sink.RULES, *reshape.RULES),
+)
