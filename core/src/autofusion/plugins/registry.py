@@ -175,7 +175,7 @@ class Registry:
             try:
                 # One plugin at a time, since a hook that raises ends the call for all.
                 results = manager.subset_hook_caller(GROUPS[group], others)(**arguments)
-                returned = results[0] if results else None
+                returned: Any = results[0] if results else None
                 problems = faults(group, returned)
                 if problems:
                     failed[name] = Status.FAILED, "; ".join(problems)

@@ -1,4 +1,4 @@
-"""The reference kernel pack: an offer for every node whose operator it knows, on plain tensors, as a Python callable."""
+"""The reference kernel pack: an offer for every node whose operator it knows, plain tensors in and out, in Python."""
 
 from __future__ import annotations
 
