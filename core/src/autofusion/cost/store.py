@@ -69,7 +69,7 @@ def _checked(path: Path, name: str, data: dict[str, Any]) -> Any:
         value = float(value)
     if not isinstance(value, expected) or isinstance(value, bool):
         raise OptionError(f"target file '{path}' has {name} = {value!r}, expected {expected.__name__}")
-    if not isinstance(value, str) and value <= 0:
+    if isinstance(value, (int, float)) and value <= 0:
         raise OptionError(f"target file '{path}' has {name} = {value!r}, expected more than 0")
     return value
 

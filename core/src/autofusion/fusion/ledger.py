@@ -60,10 +60,14 @@ class Record:
 
 @dataclass(slots=True)
 class Ledger:
-    """All records of one compilation, in the order of the decisions, and the time that each rule took (seconds)."""
+    """All records of one compilation, in the order of the decisions, and the time that each rule took (seconds).
+
+    ``level`` is the fusion level that was asked for; at ``off`` no rule runs, and there is nothing to record.
+    """
 
     records: list[Record] = field(default_factory=list)
     rule_seconds: dict[str, float] = field(default_factory=dict)
+    level: str = ""
 
     def add(self, record: Record) -> None:
         """Append a record."""
@@ -71,6 +75,7 @@ class Ledger:
 
     def extend(self, other: Ledger) -> None:
         """Append the records of a later compilation step, each decision once, and add up its times."""
+        self.level = self.level or other.level
         known = set(self.records)
         self.records += [record for record in other.records if record not in known]
         for rule, seconds in other.rule_seconds.items():

@@ -76,7 +76,7 @@ class Either:
 
 @dataclass(frozen=True, slots=True)
 class Optional:
-    """``inner`` if the value's producer is ``inner``'s operator, otherwise the value that ``inner`` would have consumed.
+    """``inner`` if it matches at the value, otherwise the value itself, in the place of what ``inner`` would consume.
 
     ``inner``'s operand ``through`` is the pattern that continues either way.
     """
@@ -87,7 +87,10 @@ class Optional:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A chain of ``low`` to ``high`` nodes of ``step`` ending in ``base``; the nodes are bound, in order, to ``name``."""
+    """A chain of ``low`` to ``high`` nodes of ``step`` ending in ``base``; ``match.chains[name]`` has the nodes.
+
+    The node nearest to the root comes first. Names inside ``step`` are local to each step: see ``matcher``.
+    """
 
     step: Op
     base: Operand
@@ -166,7 +169,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """The deepest failure of a match: how many nodes had matched, why it stopped, where, and those nodes (root first)."""
+    """The deepest failure of a match: how many nodes had matched, why it stopped, where, and those nodes, root first."""
 
     depth: int
     reason: str

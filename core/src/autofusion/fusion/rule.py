@@ -87,10 +87,10 @@ class Region:
 class FuseRule:
     """Regions become ``Fused`` nodes of ``kind``.
 
-    ``grow(node)`` is called for every node whose operator is in ``roots`` (or whose class is in ``root_classes``). It yields
-    ``Region`` candidates for that anchor, the largest first, then smaller ones that are legal too, so that the planner can
-    fall back when no kernel takes the largest or when nodes are already taken. It yields a ``Refusal`` where growth stopped
-    for a reason worth telling (near-miss). ``kind_version`` is the version of the kind's contract that the rule emits.
+    ``grow(node)`` is called for every node whose operator is in ``roots`` (or whose class is in ``root_classes``). It
+    yields ``Region`` candidates for that anchor, the largest first, then smaller ones that are legal too, so that the
+    planner can fall back when no kernel takes the largest or when nodes are already taken. It yields a ``Refusal``
+    where growth stopped for a reason worth telling (near-miss). ``kind_version`` is the version of the kind's contract that the rule emits.
     """
 
     name: str

@@ -1,0 +1,179 @@
+"""Sites of fuse rules: for one rule and one anchor, the alternatives that the rule offers, priced as far as needed.
+
+A rule yields its regions one by one, the largest first, and nobody looks further than necessary: the next alternative
+is only drafted and priced once the one before it is impossible, taken, or does not pay.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from autofusion.fusion.kernels import Kernels, Priced, Unwilling
+from autofusion.fusion.ledger import Ledger, Record, Verdict
+from autofusion.fusion.options import BoundRule, Switches
+from autofusion.fusion.records import raised, record
+from autofusion.fusion.regions import Draft, Order, draft
+from autofusion.fusion.rule import FuseRule, Refusal, Region
+from autofusion.ir.graph import Graph, Node
+
+ALTERNATIVES = 16
+"""Most regions of one site that are looked at."""
+COMPARED = 3
+"""Profitable alternatives among which the best is taken; more is rarely better than the first few, and costs time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A legal region with a willing kernel that pays: seconds of its nodes alone and fused."""
+
+    draft: Draft
+    kernel: str
+    before: float
+    after: float
+
+    @property
+    def saving(self) -> float:
+        """Predicted seconds saved; more than 0."""
+        return self.before - self.after
+
+
+@dataclass(slots=True)
+class FuseRuleState:
+    """A fuse rule in one planning run; ``aside`` once it raised."""
+
+    bound: BoundRule
+    rule: FuseRule
+    aside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What every site of a round needs."""
+
+    graph: Graph
+    order: Order
+    kernels: Kernels
+    switches: Switches
+    ledger: Ledger
+
+
+class Site:
+    """One rule at one anchor."""
+
+    def __init__(self, state: FuseRuleState, anchor: Node, shop: Workshop) -> None:
+        self.state, self.anchor = state, anchor
+        self.notes: dict[Verdict, Record] = {}
+        """What there is to tell if nothing better comes of the site: the first of each verdict."""
+        self.candidate: Candidate | None = None
+        self._shop = shop
+        self._regions = self._grow()
+        self._found: list[Candidate] = []
+        self._exhausted = False
+
+    @property
+    def rule(self) -> FuseRule:
+        """The rule."""
+        return self.state.rule
+
+    def choose(self, taken: Mapping[Node, Site]) -> bool:
+        """Set ``candidate`` to the best of what is still free; False if nothing is left."""
+        self.candidate = self.best_without(taken)
+        return self.candidate is not None
+
+    def discard(self, candidate: Candidate) -> None:
+        """Never offer ``candidate`` again."""
+        self._found.remove(candidate)
+
+    def best_without(self, taken: Collection[Node]) -> Candidate | None:
+        """The best of the first few alternatives that need none of the ``taken`` nodes."""
+        free: list[Candidate] = []
+        for candidate in self._candidates():
+            if not any(node in taken for node in candidate.draft.nodes):
+                free.append(candidate)
+                if len(free) == COMPARED:
+                    break
+        return max(free, key=lambda c: c.saving, default=None)
+
+    def _candidates(self) -> Iterator[Candidate]:
+        yield from self._found
+        while not self._exhausted:
+            candidate = self._next()
+            if candidate is not None:
+                self._found.append(candidate)
+                yield candidate
+
+    def _next(self) -> Candidate | None:
+        """The next alternative that is legal, has a kernel and pays; None otherwise (see ``_exhausted``)."""
+        start = time.perf_counter()
+        try:
+            region = next(self._regions, None)
+            if region is None:
+                self._exhausted = True
+                return None
+            return self._examine(region)
+        except Exception as error:
+            self._exhausted = True
+            self.fail(raised(self.state.bound, error))
+            return None
+        finally:
+            self._shop.ledger.spend(self.rule.name, time.perf_counter() - start)
+
+    def _grow(self) -> Iterator[Region]:
+        """The rule's regions; its refusals become notes."""
+        count = 0
+        for grown in self.rule.grow(self.anchor):
+            if isinstance(grown, Refusal):
+                self.note(Verdict.ILLEGAL, [self.anchor], refusal=grown)
+                continue
+            yield grown
+            count += 1
+            if count == ALTERNATIVES:
+                return
+
+    def _examine(self, region: Region) -> Candidate | None:
+        shop, bound = self._shop, self.state.bound
+        if any(node in shop.order.group for node in region.nodes):
+            return None
+        drafted = draft(shop.graph, region, bound, shop.order)
+        if isinstance(drafted, Refusal):
+            self.note(Verdict.ILLEGAL, region.nodes, refusal=drafted)
+            return None
+        switch = shop.switches.site_disabled(self.rule, drafted.nodes)
+        if switch:
+            self.note(Verdict.DISABLED, drafted.nodes, reason=switch)
+            return None
+        after = shop.kernels.price(drafted.node, self.rule.kind_version)
+        if isinstance(after, Unwilling):
+            self.note(Verdict.NO_KERNEL, drafted.nodes, reason=after.reason)
+            return None
+        before = sum(_seconds(shop.kernels, node) for node in drafted.nodes)
+        if before <= after.seconds:
+            self.note(Verdict.UNPROFITABLE, drafted.nodes, before=before, after=after.seconds)
+            return None
+        return Candidate(drafted, after.kernel, before, after.seconds)
+
+    # ---- telling ------------------------------------------------------------------------------------------------
+
+    def note(self, verdict: Verdict, nodes: Collection[Node], **more: object) -> None:
+        """Keep the first record of a verdict."""
+        if verdict not in self.notes:
+            self.notes[verdict] = self.tell(verdict, nodes, **more)
+
+    def tell(self, verdict: Verdict, nodes: Collection[Node], **more: object) -> Record:
+        """A record about this site, the anchor first."""
+        ordered = [self.anchor, *(node for node in nodes if node is not self.anchor)]
+        return record(self.state.bound, verdict, self.anchor, ordered, kind=self.rule.kind, **more)  # type: ignore[arg-type]
+
+    def fail(self, reason: str) -> None:
+        """Put the rule aside, with an error record."""
+        if not self.state.aside:
+            self.state.aside = True
+            self._shop.ledger.add(self.tell(Verdict.ERROR, [self.anchor], reason=reason))
+
+
+def _seconds(kernels: Kernels, node: Node) -> float:
+    priced = kernels.price(node)
+    assert isinstance(priced, Priced), f"{node.label} is in a region, so it is an ordinary node"
+    return priced.seconds

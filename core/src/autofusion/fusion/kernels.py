@@ -1,0 +1,117 @@
+"""The planner's view of the kernel packs: what a node costs as the best of them runs it, or why none does.
+
+Fusion only ever asks "is there a kernel, and how fast"; layouts and binding are for lowering. Answers are kept by node
+signature, so that the fiftieth copy of a block costs nothing to price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autofusion.cost.model import CostModel, is_free, is_static
+from autofusion.cost.signature import signature
+from autofusion.cost.target import Target
+from autofusion.ir.graph import FUSED, Node
+
+if TYPE_CHECKING:  # lowering is the layer above; only its contract's shape is needed here
+    from autofusion.lowering.contract import KernelPack, Offer, Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """The cheapest kernel for a node (with its pack's version; empty where the model stands in) and its seconds."""
+
+    kernel: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unwilling:
+    """Why no pack runs a fused node."""
+
+    reason: str
+
+
+class Kernels:
+    """Prices nodes with ``packs`` on ``target``."""
+
+    def __init__(self, packs: Sequence[KernelPack], target: Target, model: CostModel) -> None:
+        self._packs, self._target, self._model = packs, target, model
+        self._known: dict[str, Priced | Unwilling] = {}
+
+    def price(self, node: Node, kind_version: str = "1") -> Priced | Unwilling:
+        """The cheapest offer for ``node``. Only a fused node can be refused: an ordinary one runs somehow.
+
+        ``kind_version`` is the version of a fused node's kind that its rule emits.
+        """
+        if is_free(node):
+            return Priced("", 0.0)
+        if not is_static(node):
+            return Unwilling("its types are not static") if node.op == FUSED else self._modelled(node)
+        fused = node.op == FUSED
+        key = signature(node) + (kind_version if fused else "")
+        if key not in self._known:
+            self._known[key] = self._fused(node, kind_version) if fused else self._ordinary(node)
+        return self._known[key]
+
+    def _modelled(self, node: Node) -> Priced:
+        return Priced("", self._model.price(node).total)
+
+    def _ordinary(self, node: Node) -> Priced:
+        for oracle in (False, True):
+            offers = [
+                priced for pack in self._packs if pack.oracle is oracle for priced in self._offers(pack, node, [])
+            ]
+            if offers:
+                return min(offers, key=lambda priced: priced.seconds)
+        return self._modelled(node)
+
+    def _fused(self, node: Node, kind_version: str) -> Priced | Unwilling:
+        kind = str(node.attrs["kind"])
+        offers: list[Priced] = []
+        refusals: list[str] = []
+        for pack in self._packs:
+            version = pack.kinds.get(kind)
+            if version is None:
+                if not pack.oracle:
+                    refusals.append(f"pack '{pack.name}' {pack.version} does not implement kind '{kind}'")
+                continue
+            if not _implements(version, kind_version):
+                refusals.append(
+                    f"pack '{pack.name}' {pack.version} implements version {version} of kind '{kind}', "
+                    f"the rule emits {kind_version}"
+                )
+                continue
+            offers += self._offers(pack, node, refusals)
+        if offers:
+            return min(offers, key=lambda priced: priced.seconds)
+        return Unwilling("; ".join(refusals) or f"no installed kernel pack implements kind '{kind}'")
+
+    def _offers(self, pack: KernelPack, node: Node, refusals: list[str]) -> list[Priced]:
+        try:
+            answer: Sequence[Offer] | Refused = pack.offer(node, self._target)
+        except Exception as error:  # a broken pack is one that does not offer
+            refusals.append(f"pack '{pack.name}' {pack.version} raised {type(error).__name__}: {error}")
+            return []
+        if not isinstance(answer, Sequence):
+            refusals.append(f"pack '{pack.name}' {pack.version} cannot run it: {answer.reason}")
+            return []
+        return [
+            Priced(
+                f"{offer.kernel}@{pack.version}",
+                self._model.price(node, offer, pack.launch_seconds, oracle=pack.oracle).total,
+            )
+            for offer in answer
+        ]
+
+
+def _implements(implemented: str, emitted: str) -> bool:
+    """True if a kernel for version ``implemented`` of a kind runs what a rule emits: same major, no later minor."""
+    have, want = _numbers(implemented), _numbers(emitted)
+    return have[0] == want[0] and have >= want
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) if part.isdigit() else -1 for part in version.split("."))

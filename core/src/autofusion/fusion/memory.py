@@ -1,0 +1,48 @@
+"""Estimate of the peak of live activations, for the memory budget: what the planner's choices would need at least.
+
+Each step (a node, or a chosen region as one) runs where its last node is in topological order; a value lives from its
+step to its last use. Results that are their operand's memory live as long as the operand; graph inputs and constants
+belong to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autofusion.cost.model import is_free
+from autofusion.ir.graph import Graph, Node, Value
+from autofusion.ir.types import TensorType
+
+
+def peak_bytes(graph: Graph, group: Mapping[Node, tuple[Node, ...]]) -> int:
+    """Peak bytes with the regions of ``group`` (node -> its region) contracted; ``graph`` must be sorted."""
+    place = {node: index for index, node in enumerate(graph.nodes)}
+    step = {node: max(place[n] for n in group[node]) if node in group else index for node, index in place.items()}
+    memory: dict[Value, Value] = {}
+    first: dict[Value, int] = {}
+    last: dict[Value, int] = {}
+    for node, at in step.items():
+        for value in node.outputs:
+            source = node.operand(0)
+            if is_free(node) and source is not None and source in memory:
+                memory[value] = memory[source]
+            elif is_free(node) and source is not None:
+                continue  # an alias of a graph input or a constant
+            else:
+                memory[value] = value
+                if any(step[c] != at for c in value.consumers) or value.is_output:
+                    first[value] = last[value] = at
+            root = memory[value]
+            if root in last:
+                uses = [len(place)] if value.is_output else [step[c] for c in value.consumers]
+                last[root] = max([last[root], *uses])
+    change = [0] * (len(place) + 2)
+    for value, begin in first.items():
+        size = value.type.nbytes if isinstance(value.type, TensorType) and value.type.is_static else 0
+        change[begin] += size
+        change[last[value] + 1] -= size
+    peak = live = 0
+    for delta in change:
+        live += delta
+        peak = max(peak, live)
+    return peak

@@ -1,0 +1,194 @@
+"""From a region to a fused node: its body, operands and results, and whether contracting it is legal at all.
+
+A draft is a complete fused node that is not in the graph yet: kernel packs can be asked about it and the cost model can
+price it, and if nobody takes it, nothing needs undoing.
+
+What becomes an operand: every value from outside, weights included, so that a kernel finds their data at
+``node.inputs[i].const`` and the body depends on its inputs only. Constants that say *what is computed* are copied into
+the body instead, since kernels generate code from them: single elements that only pointwise operators use, and small
+integer parameters (axes, shapes, bounds) of reductions and movement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from autofusion.errors import GraphError
+from autofusion.fusion.options import BoundRule
+from autofusion.fusion.records import origins
+from autofusion.fusion.rule import FuseRule, Refusal, Region
+from autofusion.ir import operators
+from autofusion.ir.graph import FUSED, Graph, Node, Value, copy_node
+from autofusion.ir.operators import OpClass
+
+PARAMETER_ELEMENTS = 64
+"""Integer constants of at most so many elements are parameters."""
+SEARCH_LIMIT = 4096
+"""Nodes that the search for a path back into a region may visit before it gives up (and the region is refused)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A fused node that is not in its graph yet, the nodes it stands for, and the values that its results replace."""
+
+    node: Node
+    nodes: tuple[Node, ...]
+    anchor: Node
+    results: tuple[Value, ...]
+
+
+class Order:
+    """Positions of the nodes of a sorted graph, and the regions chosen so far, which already count as one node each."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.position = {node: index for index, node in enumerate(graph.nodes)}
+        self.group: dict[Node, tuple[Node, ...]] = {}
+        self._wide: list[tuple[int, int]] = []
+
+    def choose(self, draft: Draft) -> None:
+        """Let the draft's nodes count as one."""
+        for node in draft.nodes:
+            self.group[node] = draft.nodes
+        if len(draft.results) > 1:
+            places = [self.position[node] for node in draft.nodes]
+            self._wide.append((min(places), max(places)))
+
+    def leaves_and_returns(self, nodes: Sequence[Node]) -> Node | None:
+        """A node outside on a path from the region back into it, or None if the region is convex.
+
+        On such a path every node begins before the region ends, as long as chosen regions with several results, whose
+        first node may precede what feeds their last one, are taken as the interval that they span.
+        """
+        inside = set(nodes)
+        end = max(self.position[node] for node in nodes)
+        while (wider := max([end, *(high for low, high in self._wide if low < end)])) > end:
+            end = wider
+        frontier = [c for node in nodes for v in node.outputs for c in v.consumers if c not in inside]
+        start: dict[Node, Node] = {node: node for node in frontier}
+        visited = 0
+        while frontier:
+            node = frontier.pop()
+            visited += 1
+            if visited > SEARCH_LIMIT:
+                return start[node]
+            for member in self.group.get(node, (node,)):
+                if self.position[member] >= end:
+                    continue
+                for value in member.outputs:
+                    for consumer in value.consumers:
+                        if consumer in inside:
+                            return start[node]
+                        if consumer not in start:
+                            start[consumer] = start[node]
+                            frontier.append(consumer)
+        return None
+
+
+def draft(graph: Graph, region: Region, bound: BoundRule, order: Order) -> Draft | Refusal:
+    """The fused node for ``region``, or why the region cannot be one. Raises GraphError if the rule made no sense."""
+    rule = bound.rule
+    assert isinstance(rule, FuseRule)
+    nodes = _checked(graph, region, order)
+    for node in nodes:
+        if any(isinstance(value, Graph) for value in node.attrs.values()):
+            return Refusal(f"{node.label} has a body of its own", node)
+    inside = set(nodes)
+    results = [value for node in nodes for value in node.outputs if _seen_outside(value, inside)]
+    if not results:
+        raise GraphError(f"the region of {region.anchor.label} has no result that anyone uses")
+    if len(results) > 1:
+        if not region.multiple_results:
+            return Refusal(_two_results(results, inside), results[0])
+        returns_through = order.leaves_and_returns(nodes)
+        if returns_through is not None:
+            return Refusal(f"a path leaves the region through {returns_through.label} and returns", returns_through)
+    body, operands = _body(rule.kind, nodes, results)
+    attrs = {"kind": rule.kind, "rule": bound.label, "body": body}
+    node = Node(graph, FUSED, attrs, region.anchor.name, origins(nodes))
+    node.inputs = list(operands)  # not as uses: the graph does not know of the draft
+    node.outputs = [Value(value.name, value.type, node, index) for index, value in enumerate(results)]
+    return Draft(node, nodes, region.anchor, tuple(results))
+
+
+def _checked(graph: Graph, region: Region, order: Order) -> tuple[Node, ...]:
+    """The region's nodes in topological order."""
+    nodes = tuple(sorted(dict.fromkeys(region.nodes), key=lambda node: order.position.get(node, -1)))
+    for node in nodes:
+        if node not in graph:
+            raise GraphError(f"a region has {node.label}, which is not in graph '{graph.name}'")
+    if region.anchor not in nodes:
+        raise GraphError(f"a region lacks its own anchor {region.anchor.label}")
+    return nodes
+
+
+def _seen_outside(value: Value, inside: set[Node]) -> bool:
+    return value.is_output or any(consumer not in inside for consumer, _ in value._uses)
+
+
+def _two_results(results: Iterable[Value], inside: set[Node]) -> str:
+    first = next(iter(results))
+    if first.is_output:
+        return f"'{first.name}' is also a graph output"
+    outside = next(consumer for consumer in first.consumers if consumer not in inside)
+    return f"'{first.name}' is also used by {outside.label}"
+
+
+def _body(kind: str, nodes: Sequence[Node], results: Sequence[Value]) -> tuple[Graph, list[Value]]:
+    inside = set(nodes)
+    body = Graph(kind)
+    values: dict[Value, Value] = {}
+    operands: list[Value] = []
+    for node in nodes:
+        for value in node.inputs:
+            if value is None or value in values or value.producer in inside:
+                continue
+            if value.const is not None and _says_what_is_computed(value, inside):
+                continue  # copied into the body on demand
+            operands.append(value)
+            values[value] = body.add_input(value.name, value.type)
+    for node in nodes:
+        copy = copy_node(node, body, values)
+        body.unique_node_name(copy.name)
+        for value in copy.outputs:
+            body.unique_value_name(value.name)
+    for value in results:
+        body.add_output(values[value])
+    return body, operands
+
+
+def _says_what_is_computed(value: Value, inside: set[Node]) -> bool:
+    data = value.const
+    assert data is not None
+    small = data.size <= PARAMETER_ELEMENTS and data.dtype.kind in "iub"
+    for consumer, _ in value._uses:
+        if consumer not in inside:
+            continue
+        op_class = operators.op_class(consumer)
+        if op_class is OpClass.POINTWISE:
+            if data.size != 1:
+                return False
+        elif op_class is OpClass.CONTRACTION or not small:
+            return False
+    return True
+
+
+def commit(graph: Graph, chosen: Draft, replaced: dict[Value, Value]) -> Node:
+    """Put the drafted node in place of its nodes; ``replaced`` maps values replaced by earlier commits to new ones."""
+    planned = chosen.node
+    node = graph.node(
+        FUSED,
+        [v if v is None else replaced.get(v, v) for v in planned.inputs],
+        planned.attrs,
+        outputs=[value.type for value in planned.outputs],
+        name=chosen.anchor.name,
+        origin=planned.origin,
+    )
+    for old, new in zip(chosen.results, node.outputs, strict=True):
+        graph.replace_uses(old, new)
+        replaced[old] = new
+        old.name, new.name = new.name, old.name
+    for old_node in reversed(chosen.nodes):
+        graph.remove(old_node)
+    node.name = chosen.anchor.name  # free again, and what the user knows the place by
+    return node
