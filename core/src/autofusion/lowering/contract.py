@@ -212,8 +212,8 @@ class Memory(Protocol):
 class Segment(Protocol):
     """Assembled steps, run with the address of every external slot (inputs, then outputs)."""
 
-    def run(self, addresses: Sequence[int]) -> None:
-        """Run all steps."""
+    def run(self, addresses: Sequence[int], start: int = 0, stop: int | None = None) -> None:
+        """Run the steps from number ``start`` up to, not including, ``stop`` (None: to the last)."""
         ...
 
     def run_timed(self, addresses: Sequence[int]) -> Sequence[float]:

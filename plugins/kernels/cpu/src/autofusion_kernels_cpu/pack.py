@@ -1,7 +1,7 @@
 """The kernel pack: which family of kernels answers for a node, and how bound kernels become one native program.
 
-A family is a sub-package with `OPERATORS` (ordinary operators it runs), `KINDS` (fused kinds, with the version of each that it implements) and
-`offers(node, target)`. The pack knows nothing else of them.
+A family is a sub-package with `OPERATORS` (ordinary operators it runs), `KINDS` (fused kinds, with the version of
+each that it implements) and `offers(node, target)`. The pack knows nothing else of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import ModuleType
 from autofusion.cost.target import Target
 from autofusion.ir.graph import FUSED, Node
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import BoundStep, Memory, Offer, Operand, Refused, storable
+from autofusion.lowering.contract import BoundStep, Memory, Offer, Operand, Refused, Segment, storable
 from autofusion_kernels_cpu.codegen.isa import host_isa, host_isas
 
 FAMILIES = ("conv", "matmul", "attention", "pointwise", "reduction", "pooling", "resize", "movement", "recurrent")
@@ -66,7 +66,9 @@ class CpuPack:
         if not asked:
             what = f"fused kind '{node.attrs['kind']}'" if node.op == FUSED else f"operator '{node.op}'"
             return Refused(f"the pack has no kernel for {what}")
-        if any(v is not None and not storable(v.type) for v in node.inputs) or not all(storable(v.type) for v in node.outputs):
+        if any(v is not None and not storable(v.type) for v in node.inputs) or not all(
+            storable(v.type) for v in node.outputs
+        ):
             return Refused("an operand or a result has no static shape")
         offers: list[Offer] = []
         reasons: list[str] = []
@@ -84,30 +86,9 @@ class CpuPack:
 
         return reorder_offer(type_, source, result, target)
 
-    def assemble(self, steps: Sequence[BoundStep], memory: Memory, target: Target) -> NativeSegment:
+    def assemble(self, steps: Sequence[BoundStep], memory: Memory, target: Target) -> Segment:
         """One native program for all steps."""
-        return NativeSegment(steps, memory, target)
-
-
-class NativeSegment:
-    """Bound steps as one program; each bound step is one or more native steps."""
-
-    def __init__(self, steps: Sequence[BoundStep], memory: Memory, target: Target) -> None:
         from autofusion_kernels_cpu.native.pool import pool
         from autofusion_kernels_cpu.native.program import Program
 
-        self._counts = [len(step.kernel.steps) for step in steps]
-        self._program = Program(pool(target.threads), [native for step in steps for native in step.kernel.steps], memory)
-
-    def run(self, addresses: Sequence[int]) -> None:
-        """Run all steps in one foreign call."""
-        self._program.run(addresses)
-
-    def run_timed(self, addresses: Sequence[int]) -> Sequence[float]:
-        """Run all steps; the seconds of each bound step as thread 0 saw them."""
-        times = self._program.profile(addresses)
-        seconds, start = [], 0
-        for count in self._counts:
-            seconds.append(float(sum(times[start : start + count])))
-            start += count
-        return seconds
+        return Program(pool(target.threads), [step.kernel for step in steps], memory)

@@ -99,11 +99,19 @@ class Program:
                 self._slots[position] = addresses[slot] + offset
             self._last = addresses
 
-    def run(self, addresses: Sequence[int] = ()) -> None:
-        """Run all steps; `addresses` has the address of each of the caller's arrays, by slot."""
+    def run(self, addresses: Sequence[int] = (), start: int = 0, stop: int | None = None) -> None:
+        """Run the bound kernels from number `start` up to, not including, `stop` (None: to the last).
+
+        `addresses` has the address of each of the caller's arrays, by slot.
+        """
+        table = self._table
+        if start or stop is not None:
+            low, high = np.searchsorted(self._owners, [start, self._kernel_count if stop is None else stop])
+            table = table[low:high].copy()
+            table[-1:, 3] = 1
         with self.pool.lock:
             self._bind(addresses)
-            self.pool.run_locked(self._table)
+            self.pool.run_locked(table)
 
     def run_timed(self, addresses: Sequence[int] = ()) -> Sequence[float]:
         """Run all steps; return the seconds of every bound kernel, as thread 0 saw them, barriers included."""
