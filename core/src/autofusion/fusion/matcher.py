@@ -36,6 +36,7 @@ from autofusion.fusion.pattern import (
     Pattern,
     Repeat,
     Var,
+    roots_of,
     walk,
 )
 from autofusion.fusion.prepare import least_nodes, localised, longest_path, one_of, validate
@@ -61,11 +62,13 @@ class Matcher:
     def __init__(self, pattern: Pattern) -> None:
         validate(pattern)
         self.pattern = pattern
-        self.roots = frozenset(pattern.ops)
+        alternatives = roots_of(pattern)
+        self.roots = frozenset(name for alternative in alternatives for name in alternative.ops)
         self.size = least_nodes(pattern)
         self.depth = longest_path(pattern)
         self._chains = tuple(p.name for p in walk(pattern) if isinstance(p, Repeat))
-        self._closure = _node_closure(pattern)
+        closures = [_node_closure(alternative) for alternative in alternatives]
+        self._closure: NodeClosure = lambda node, state, then: any(closure(node, state, then) for closure in closures)
 
     def match(self, root: Node) -> Match | Miss:
         """Match at ``root``; the Miss tells the deepest point that was reached."""
@@ -217,8 +220,6 @@ def _node_closure(pattern: Op, overrides: Mapping[int, Closure] | None = None) -
     def match(node: Node, state: _State, then: Then) -> bool:
         if node.op not in ops:
             return state.fail(lambda: (f"{node.label} is not {one_of(pattern.ops)}", node))
-        if pattern.where is not None and not pattern.where(node):
-            return state.fail(lambda: (f"{node.label} does not meet the condition of the pattern", node))
         if name and state.named.get(name, node) is not node:
             other = state.named[name]
             return state.fail(lambda: (f"{node.label} and {other.label} are not the same node", node))

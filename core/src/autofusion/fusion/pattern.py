@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from autofusion.errors import PluginError
 from autofusion.ir.graph import Node, Value
 
 COMMUTATIVE = frozenset({"Add", "Mul", "Max", "Min", "And", "Or", "Xor", "Equal", "Sum", "Mean"})
@@ -101,7 +102,8 @@ class Repeat:
 
 
 Operand = Var | Const | Op | Either | Optional | Repeat
-Pattern = Op
+Pattern = Op | Either
+"""What a rule matches: one tree, or several (an Either of Ops, also nested) that the same rewrite serves."""
 
 
 def op(
@@ -175,6 +177,15 @@ class Miss:
     reason: str
     culprit: Node | Value | None
     nodes: tuple[Node, ...] = ()
+
+
+def roots_of(pattern: Operand) -> list[Op]:
+    """The trees of a rule's pattern; raise PluginError if one of them does not begin with an operator."""
+    if isinstance(pattern, Op):
+        return [pattern]
+    if isinstance(pattern, Either):
+        return [root for alternative in pattern.alternatives for root in roots_of(alternative)]
+    raise PluginError(f"a rule's pattern must begin with an operator, found {type(pattern).__name__}")
 
 
 def walk(pattern: Operand) -> Iterator[Operand]:
