@@ -93,7 +93,7 @@ _COMPARE: dict[str, Cost] = {
     name: Cost() for name in ("And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Or", "Xor")
 }
 
-UNARY = frozenset(_FLOAT_UNARY) | frozenset(_TESTS) | {"Identity", "Cast"}
+UNARY = frozenset(_FLOAT_UNARY) | frozenset(_TESTS) | {"BitCast", "Cast", "Identity"}
 """Pointwise operators with one operand."""
 BINARY = frozenset(_BINARY) | frozenset(_COMPARE)
 """Pointwise operators with two operands."""

@@ -30,7 +30,8 @@ def _infer_dft(node: Node) -> Sequence[Type | None]:
     axis = _scalar(node, 2) if shapes.is_present(node, 2) else -2
     parts = 1 if inverse and onesided else 2
     if axis is None:
-        return shapes.only(shapes.of(dtype, (*(None,) * (len(dims) - 1), parts)))
+        resized = onesided or shapes.is_present(node, 1)
+        return shapes.only(shapes.of(dtype, (*((None,) * (len(dims) - 1) if resized else dims[:-1]), parts)))
     axis = shapes.axis_of(node, axis, len(dims))
     if axis == len(dims) - 1:
         shapes.fail(node, "the last axis holds real and imaginary parts and cannot be transformed")
