@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from autofusion_frontend_onnx.scope import Scope
 
 
+class NotConvertible(ModelError):
+    """A converter does not know this form of a custom operator: the node stays opaque."""
+
+
 class Call:
     """One source node while it is converted.
 
@@ -60,8 +64,8 @@ class Call:
         return f"node '{self.name}' ({self.op}, operator set {self.version})"
 
     def fail(self, why: str) -> NoReturn:
-        """Raise ModelError about this node."""
-        raise ModelError(f"{self.label}: {why}")
+        """Raise ModelError about this node; one of a custom operator then stays as it is."""
+        raise (NotConvertible if self.domain else ModelError)(f"{self.label}: {why}")
 
     def operand(self, index: int) -> Value | None:
         """Operand ``index``, or None if it is absent."""
@@ -97,6 +101,12 @@ class Call:
         if value.dtype is None:
             self.fail(f"the element type of '{value.name}' is not known, and the meaning of {self.op} depends on it")
         return value.dtype
+
+    def undo(self) -> None:
+        """Remove what was emitted."""
+        for node in reversed(self.made):
+            self.graph.remove(node)
+        self.made.clear()
 
     # ---- emitting ------------------------------------------------------------------------------------------
 

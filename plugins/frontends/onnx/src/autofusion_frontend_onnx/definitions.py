@@ -15,13 +15,13 @@ from autofusion_frontend_onnx.schemas import schema
 
 def written_out(call: Call) -> Sequence[Value | None] | None:
     """The results of the node's defining function, imported in its place; None if ONNX has no such function."""
-    found = schema(call.op, call.version)
+    found = schema(call.op, call.version, call.domain)
     function = None if found is None else _definition(call, found)
-    if function is None:
+    if found is None or function is None:
         return None
-    return call.scope.inline(
-        function, (call.domain, call.op, ""), call.proto.attribute, call.inputs, call.name, call.outputs
-    )
+    defaults = [a.default_value for a in found.attributes.values() if a.default_value.type]
+    attributes = [*defaults, *call.proto.attribute]
+    return call.scope.inline(function, (call.domain, call.op, ""), attributes, call.inputs, call.name, call.outputs)
 
 
 def _definition(call: Call, found: OpSchema) -> onnx.FunctionProto | None:
@@ -33,6 +33,9 @@ def _definition(call: Call, found: OpSchema) -> onnx.FunctionProto | None:
         function.ParseFromString(found.function_body.SerializeToString())
     if not function.node:
         return None
-    if not function.opset_import:
-        function.opset_import.add(domain="", version=found.since_version)
+    if all(entry.domain for entry in function.opset_import):
+        version = (
+            found.since_version if not call.domain else call.scope.opsets.get("") or onnx.defs.onnx_opset_version()
+        )
+        function.opset_import.add(domain="", version=version)
     return function

@@ -14,9 +14,9 @@ from autofusion.ir.graph import Value
 from autofusion_frontend_onnx import converters  # noqa: F401  (imported to register)
 from autofusion_frontend_onnx.attributes import text
 from autofusion_frontend_onnx.bodies import import_bodies
-from autofusion_frontend_onnx.call import Call
+from autofusion_frontend_onnx.call import Call, NotConvertible
 from autofusion_frontend_onnx.definitions import written_out
-from autofusion_frontend_onnx.registry import find_converter
+from autofusion_frontend_onnx.registry import Converter, find_converter
 from autofusion_frontend_onnx.schemas import FORGOTTEN, check, schema
 from autofusion_frontend_onnx.tensors import element_type
 
@@ -29,7 +29,7 @@ def convert(call: Call) -> Sequence[Value | None]:
             if function is None or schema(call.op, call.version) is not None:
                 check(call)
             _element_types(call)
-        results = passed_through(call) if function is None else function(call)
+        results = _converted(call, function)
     except ModelError:
         raise
     except AutofusionError as error:
@@ -40,6 +40,18 @@ def convert(call: Call) -> Sequence[Value | None]:
     values = [results] if isinstance(results, Value) else list(results)
     _name(call, values)
     return values
+
+
+def _converted(call: Call, function: Converter | None) -> Value | Sequence[Value | None]:
+    if function is None:
+        return passed_through(call)
+    inputs, attrs, outputs = list(call.inputs), dict(call.attrs), list(call.outputs)
+    try:
+        return function(call)
+    except NotConvertible:
+        call.undo()
+        call.inputs, call.attrs, call.outputs = inputs, attrs, outputs
+        return passed_through(call)
 
 
 def _element_types(call: Call) -> None:
@@ -79,11 +91,11 @@ def _stated_defaults(op: str, version: int) -> tuple[tuple[str, Any], ...]:
 def passed_through(call: Call) -> Sequence[Value | None]:
     """The node as it is, but for element types, bodies, and defaults that have changed since its version."""
     op = f"{call.domain}::{call.op}" if call.domain else call.op
+    if call.domain or schema(call.op, operators.OPSET) is None:
+        results = written_out(call)
+        if results is not None:
+            return results
     if not call.domain:
-        if schema(call.op, operators.OPSET) is None and operators.find(call.op) is None:
-            results = written_out(call)
-            if results is not None:
-                return results
         for name in FORGOTTEN:
             call.attrs.pop(name, None)
         for name, value in _stated_defaults(call.op, call.version):

@@ -16,12 +16,12 @@ FORGOTTEN = frozenset({"consumed_inputs"})
 
 
 @cache
-def schema(op: str, version: int) -> OpSchema | None:
-    """The operator's schema at ``version`` of the default operator set, or None."""
-    if not onnx.defs.has(op, ""):
+def schema(op: str, version: int, domain: str = "") -> OpSchema | None:
+    """The operator's schema at ``version`` of the domain's operator set, or None."""
+    if not onnx.defs.has(op, domain):
         return None
     try:
-        return onnx.defs.get_schema(op, version, "")
+        return onnx.defs.get_schema(op, version, domain)
     except onnx.defs.SchemaError:
         return None
 

@@ -187,7 +187,8 @@ class Scope:
             results = self.inline(function, key, node.attribute, inputs, name, node.output)
         else:
             attrs = read_attributes(node, self.attributes, self.model.folder, label)
-            results = convert(Call(self, node, domain, self.opsets.get(domain, 0), name, inputs, attrs))
+            version = self.opsets.get(domain, 1 if domain else 0)
+            results = convert(Call(self, node, domain, version, name, inputs, attrs))
         self._bind(node, label, results)
 
     def _bind(self, node: onnx.NodeProto, label: str, results: Sequence[Value | None]) -> None:

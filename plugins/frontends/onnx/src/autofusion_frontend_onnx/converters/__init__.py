@@ -6,6 +6,7 @@ from autofusion_frontend_onnx.converters import (  # noqa: F401  (imported to re
     constants,
     control,
     experimental,
+    microsoft,
     newer,
     normalisation,
     pointwise,

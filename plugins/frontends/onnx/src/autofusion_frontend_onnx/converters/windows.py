@@ -43,7 +43,8 @@ def _shared_out(totals: Sequence[int], more_at_end: bool) -> list[int]:
     return low + [t - b for t, b in zip(totals, low, strict=True)]
 
 
-def _kernel(call: Call, weight: int) -> Sequence[int] | None:
+def kernel_of(call: Call, weight: int) -> Sequence[int] | None:
+    """The kernel's spatial size: stated, or that of the weights (operand ``weight``)."""
     stated = call.attr("kernel_shape")
     if stated:
         return list(stated)
@@ -63,19 +64,19 @@ def pool(call: Call) -> list[Value]:
 @converter("Conv", "ConvInteger")
 def conv(call: Call) -> list[Value]:
     """The kernel's size is that of the weights."""
-    return call.result(attrs=explicit_pads(call, call.attrs, _kernel(call, 1)))
+    return call.result(attrs=explicit_pads(call, call.attrs, kernel_of(call, 1)))
 
 
 @converter("QLinearConv")
 def quantised_conv(call: Call) -> list[Value]:
     """As Conv, with the weights elsewhere."""
-    return call.result(attrs=explicit_pads(call, call.attrs, _kernel(call, 3)))
+    return call.result(attrs=explicit_pads(call, call.attrs, kernel_of(call, 3)))
 
 
 @converter("ConvTranspose")
 def conv_transpose(call: Call) -> list[Value]:
     """Pads follow from the output's size: the one stated, or input times stride."""
-    kernel, attrs = _kernel(call, 1), dict(call.attrs)
+    kernel, attrs = kernel_of(call, 1), dict(call.attrs)
     mode, stated = attrs.get("auto_pad", "NOTSET"), attrs.get("output_shape")
     if mode == "VALID" and not stated:
         return call.result(attrs=explicit_pads(call, attrs, kernel))

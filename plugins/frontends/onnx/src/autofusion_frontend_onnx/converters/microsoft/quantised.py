@@ -1,0 +1,208 @@
+"""Quantised operators: dequantise, compute, quantise. Integer products stay integer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autofusion.ir.dtypes import F32
+from autofusion.ir.graph import Value
+from autofusion_frontend_onnx.call import Call
+from autofusion_frontend_onnx.converters.quantised import quantize
+from autofusion_frontend_onnx.converters.windows import explicit_pads
+from autofusion_frontend_onnx.registry import converter
+
+_MS = "com.microsoft"
+
+converter("QuantizeLinear", "DequantizeLinear", domain=_MS)(quantize)
+
+
+def _real(call: Call, x: int, scale: int, zero: int) -> Value:
+    return call.emit("DequantizeLinear", call.required(x), _one(call, scale), _one(call, zero))
+
+
+def _one(call: Call, index: int) -> Value | None:
+    value = call.operand(index)
+    if value is None or value.shape != (1,):
+        return value
+    return call.emit("Reshape", value, call.ints([]))
+
+
+def _integer(call: Call, y: Value, scale: int, zero: int, like: int = 0) -> list[Value]:
+    zero_point = _one(call, zero)
+    if zero_point is None:
+        zero_point = call.const(0, call.dtype(call.required(like)), "zero")
+    return call.result("QuantizeLinear", [y, _one(call, scale), zero_point], {})
+
+
+@converter("QLinearAdd", "QLinearMul", domain=_MS)
+def binary(call: Call) -> list[Value]:
+    """Operands (a, scale, zero, b, scale, zero), result (scale, zero)."""
+    y = call.emit(call.op.removeprefix("QLinear"), _real(call, 0, 1, 2), _real(call, 3, 4, 5))
+    return _integer(call, y, 6, 7)
+
+
+@converter("QLinearSigmoid", "QLinearLeakyRelu", domain=_MS)
+def unary(call: Call) -> list[Value]:
+    """Operands (x, scale, zero), result (scale, zero)."""
+    y = call.emit(call.op.removeprefix("QLinear"), _real(call, 0, 1, 2), **call.attrs)
+    return _integer(call, y, 3, 4)
+
+
+@converter("QLinearSoftmax", domain=_MS)
+def softmax(call: Call) -> list[Value]:
+    """``opset`` tells by which version's meaning ``axis`` is read."""
+    x, axis = _real(call, 0, 1, 2), call.attr("axis", -1)
+    if call.attr("opset", 13) >= 13 or axis in (-1, call.rank(x) - 1):
+        return _integer(call, call.emit("Softmax", x, axis=axis), 3, 4)
+    flat = call.emit("Softmax", call.emit("Flatten", x, axis=axis), axis=1)
+    return _integer(call, call.emit("Reshape", flat, call.emit("Shape", x), allowzero=1), 3, 4)
+
+
+@converter("QLinearAveragePool", "QLinearGlobalAveragePool", domain=_MS)
+def average_pool(call: Call) -> list[Value]:
+    """Pooling, with the channels last if the attribute says so."""
+    x = _real(call, 0, 1, 2)
+    rank, last = call.rank(x), call.attr("channels_last", 0)
+    attrs = call.without("channels_last")
+    if last:
+        x = call.emit("Transpose", x, perm=[0, rank - 1, *range(1, rank - 1)])
+    elif call.op == "QLinearAveragePool":
+        attrs = explicit_pads(call, attrs, call.attr("kernel_shape"))
+    y = call.emit(call.op.removeprefix("QLinear"), x, **attrs)
+    if last:
+        y = call.emit("Transpose", y, perm=[0, *range(2, rank), 1])
+    return _integer(call, y, 3, 4)
+
+
+@converter("QLinearReduceMean", domain=_MS)
+def reduce_mean(call: Call) -> list[Value]:
+    """Axes are an attribute."""
+    x, axes = _real(call, 0, 1, 2), call.attr("axes")
+    operands = [x] if not axes else [x, call.ints(axes, "axes")]
+    return _integer(call, call.emit("ReduceMean", *operands, keepdims=call.attr("keepdims", 1)), 3, 4)
+
+
+@converter("QLinearConcat", domain=_MS)
+def concat(call: Call) -> list[Value]:
+    """Operands (scale, zero) of the result, then (x, scale, zero) of each part."""
+    parts = [_real(call, i, i + 1, i + 2) for i in range(2, len(call.inputs), 3)]
+    return _integer(call, call.emit("Concat", *parts, axis=call.attr("axis")), 0, 1, like=2)
+
+
+@converter("QLinearWhere", domain=_MS)
+def where(call: Call) -> list[Value]:
+    """Operands (condition, x, scale, zero, y, scale, zero), result (scale, zero)."""
+    y = call.emit("Where", call.required(0), _real(call, 1, 2, 3), _real(call, 4, 5, 6))
+    return _integer(call, y, 7, 8, like=1)
+
+
+@converter("QGemm", domain=_MS)
+def gemm(call: Call) -> list[Value]:
+    """Operands (a, scale, zero, b, scale, zero, c), result (scale, zero); without a scale the result is real."""
+    b, b_scale, b_zero = call.required(3), _one(call, 4), _one(call, 5)
+    axis = (
+        {}
+        if call.rank(call.required(4)) == 0 or call.required(4).shape == (1,)
+        else {"axis": 0 if call.attr("transB") else 1}
+    )
+    real = call.emit("DequantizeLinear", b, b_scale, b_zero, **axis)
+    attrs = {k: v for k, v in call.attrs.items() if k in ("alpha", "transA", "transB")}
+    y = call.emit("Gemm", _real(call, 0, 1, 2), real, **attrs)
+    if call.operand(6) is not None:
+        scale = call.emit("Mul", _one(call, 1), b_scale)
+        scale = call.emit("Mul", scale, call.like(call.attr("alpha", 1.0), scale, "alpha"))
+        y = call.emit("Add", y, call.emit("Mul", call.emit("Cast", call.operand(6), to=F32), scale))
+    if call.operand(7) is None:
+        return [y]
+    return _integer(call, y, 7, 8)
+
+
+@converter("DynamicQuantizeMatMul", domain=_MS)
+def dynamic_quantize_matmul(call: Call) -> list[Value]:
+    """A real operand is quantised by its own range; the product is integer; the bias is real."""
+    a, scale, zero = call.node("DynamicQuantizeLinear", [call.required(0)], outputs=3).outputs
+    return _scaled_product(call, a, call.required(1), scale, call.required(2), zero, call.operand(3), call.operand(4))
+
+
+@converter("MatMulIntegerToFloat", domain=_MS)
+def matmul_integer_to_float(call: Call) -> list[Value]:
+    """An integer product, scaled to a real one."""
+    a, b, a_scale, b_scale = (call.required(i) for i in range(4))
+    return _scaled_product(call, a, b, a_scale, b_scale, call.operand(4), call.operand(5), call.operand(6))
+
+
+def _scaled_product(
+    call: Call,
+    a: Value,
+    b: Value,
+    a_scale: Value,
+    b_scale: Value,
+    a_zero: Value | None,
+    b_zero: Value | None,
+    bias: Value | None,
+) -> list[Value]:
+    product = call.emit("Cast", call.emit("MatMulInteger", a, b, a_zero, b_zero), to=F32)
+    y = call.emit("Mul", product, call.emit("Mul", a_scale, b_scale))
+    return [y if bias is None else call.emit("Add", y, bias)]
+
+
+@converter("ReduceSumInteger", domain=_MS)
+def reduce_sum_integer(call: Call) -> list[Value]:
+    """A sum in 32 bits."""
+    x = call.emit("Cast", call.required(0), to=np.dtype(np.int32))
+    return call.result("ReduceSum", [x, call.ints(call.attr("axes"))], {"keepdims": call.attr("keepdims", 1)})
+
+
+@converter("MatMulNBits", domain=_MS)
+def matmul_n_bits(call: Call) -> list[Value]:
+    """a @ w with constant weights [N, blocks, bytes] of 4 or 8 bits, scaled in blocks along K."""
+    a, bits, size = call.required(0), call.attr("bits", 4), call.attr("block_size")
+    k, n = call.attr("K"), call.attr("N")
+    packed, scales, zeros = call.required(1).const, call.required(2), call.operand(3)
+    if (
+        bits not in (4, 8)
+        or packed is None
+        or call.operand(4) is not None
+        or (zeros is not None and zeros.const is None)
+    ):
+        call.fail("only constant weights of 4 or 8 bits without reordering are supported")
+    blocks = -(-k // size)
+    weights = unpacked(packed.reshape(n, -1), bits)[:, : blocks * size]
+    real_zeros = zeros is not None and zeros.const is not None and zeros.const.dtype.kind == "f"
+    scales = call.emit("Reshape", scales, call.ints([n, blocks]))
+    if real_zeros:
+        assert zeros is not None and zeros.const is not None
+        spread = np.repeat(zeros.const.reshape(n, blocks), size, axis=1)
+        shifted = call.const(weights.astype(spread.dtype) - spread, name="weights")
+        wide = call.emit("Reshape", shifted, call.ints([n, blocks, size]))
+        real = call.emit("Mul", wide, call.emit("Unsqueeze", scales, call.ints([2])))
+        real = call.emit("Reshape", real, call.ints([n, blocks * size]))
+    else:
+        import ml_dtypes
+
+        dtype = np.dtype(ml_dtypes.uint4) if bits == 4 else np.dtype(np.uint8)
+        if zeros is not None and zeros.const is not None:
+            points = unpacked(zeros.const.reshape(n, -1).view(np.uint8), bits)[:, :blocks]
+        else:
+            points = np.full((n, blocks), 1 << (bits - 1), np.uint8)
+        real = call.emit(
+            "DequantizeLinear",
+            call.const(weights, dtype, "weights"),
+            scales,
+            call.const(points, dtype, "zero"),
+            axis=1,
+            block_size=size,
+        )
+    if blocks * size != k:
+        real = call.emit("Slice", real, call.ints([0]), call.ints([k]), call.ints([1]))
+    y = call.emit("MatMul", a, call.emit("Transpose", real, perm=[1, 0]))
+    return [y if call.operand(5) is None else call.emit("Add", y, call.operand(5))]
+
+
+def unpacked(data: np.ndarray, bits: int) -> np.ndarray:
+    """Bytes to values, the lowest bits of a byte first; ``data`` is [rows, bytes] of uint8."""
+    if bits == 8:
+        return data
+    parts = np.empty((*data.shape, 2), np.uint8)
+    parts[..., 0], parts[..., 1] = data & 15, data >> 4
+    return parts.reshape(data.shape[0], -1)
