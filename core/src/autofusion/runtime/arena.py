@@ -51,3 +51,12 @@ class Arena:
         size = dtype.itemsize
         array = np.ndarray(shape, dtype, memory, base + view.offset * size, [s * size for s in strides])
         return array
+
+    def read(self, view: TensorView, external: Sequence[np.ndarray]) -> np.ndarray:
+        """A copy of the tensor in its logical shape, whatever its layout."""
+        array = self.array(view, external)
+        if not view.layout.block:
+            return array.copy()
+        count, channels, *spatial = view.shape
+        joined = np.moveaxis(array, -1, 2).reshape(count, array.shape[1] * view.layout.block, *spatial)
+        return np.ascontiguousarray(joined[:, :channels])

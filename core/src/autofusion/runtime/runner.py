@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,10 @@ class _Run:
         self.arrays = arrays
         self.addresses = [a.ctypes.data for a in arrays]
         self.objects = objects
+
+
+Watch = Callable[[int, Step, list[Any], list[Any]], None]
+"""Called with a step's number, the step, and copies of its operands and results in their logical shapes."""
 
 
 class PlanRunner:
@@ -82,6 +86,19 @@ class PlanRunner:
                 times += part.run_timed(run)
         return [self._result(spec, run) for spec in self.plan.outputs], times
 
+    def run_watched(self, inputs: Sequence[Any], wanted: Collection[int], watch: Watch) -> list[Any]:
+        """Like ``run``; call ``watch`` with the operands and results of the steps numbered ``wanted``, as they pass.
+
+        The same kernels run on the same memory, so the outputs are the same to the last bit.
+        """
+        run = self._start(inputs)
+        first = 0
+        with self._lock:
+            for part in self._parts:
+                part.run_watched(run, self._arena, first, wanted, watch)
+                first += len(part.steps)
+        return [self._result(spec, run) for spec in self.plan.outputs]
+
     def _start(self, inputs: Sequence[Any]) -> _Run:
         arrays: list[np.ndarray] = []
         objects: dict[str, Any] = {}
@@ -110,6 +127,18 @@ class _SegmentPart:
     def run(self, run: _Run) -> None:
         self._segment.run(run.addresses)
 
+    def run_watched(self, run: _Run, arena: Arena, first: int, wanted: Collection[int], watch: Watch) -> None:
+        done = 0
+        for index, step in enumerate(self.steps):
+            if first + index not in wanted:
+                continue
+            self._segment.run(run.addresses, done, index)
+            operands = [None if v is None else arena.read(v, run.arrays) for v in step.inputs]
+            self._segment.run(run.addresses, index, index + 1)
+            watch(first + index, step, operands, [arena.read(v, run.arrays) for v in step.outputs])
+            done = index + 1
+        self._segment.run(run.addresses, done, len(self.steps))
+
     def run_timed(self, run: _Run) -> Iterable[tuple[Step, float]]:
         return zip(self.steps, self._segment.run_timed(run.addresses), strict=True)
 
@@ -120,7 +149,8 @@ class _PythonPart:
     """
 
     def __init__(self, step: Step, kernel: PythonKernel, arena: Arena) -> None:
-        self.step, self._kernel, self._arena = step, kernel, arena
+        self.step, self.steps = step, [step]
+        self._kernel, self._arena = kernel, arena
         self._inputs = [self._fixed(v) for v in step.inputs]
         self._outputs = [self._fixed(v) for v in step.outputs]
 
@@ -163,3 +193,17 @@ class _PythonPart:
         start = time.perf_counter()
         self.run(run)
         return [(self.step, time.perf_counter() - start)]
+
+    def run_watched(self, run: _Run, arena: Arena, first: int, wanted: Collection[int], watch: Watch) -> None:
+        if first not in wanted:
+            self.run(run)
+            return
+        operands = self._logical(self.step.inputs, run)
+        for index, name in self.step.objects:
+            operands[index] = run.objects[name]
+        self.run(run)
+        results = [run.objects[name] for name in self.step.results] or self._logical(self.step.outputs, run)
+        watch(first, self.step, operands, results)
+
+    def _logical(self, views: Sequence[TensorView | None], run: _Run) -> list[Any]:
+        return [None if view is None else self._arena.read(view, run.arrays) for view in views]

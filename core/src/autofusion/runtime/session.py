@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from autofusion.ir.types import TensorType
 from autofusion.lowering.plan import Plan
 from autofusion.runtime.context import Context
 from autofusion.runtime.executor import Executor, Key, Stage
+
+if TYPE_CHECKING:
+    from autofusion.runtime.watch import Watched
 
 
 class Session:
@@ -91,6 +94,15 @@ class Session:
                 )
             key.append(type_)
         return self._stage(tuple(key))
+
+    def watch(self, names: Iterable[str], inputs: Mapping[str, Any]) -> Watched:
+        """Run on ``inputs`` and also return the values of these source nodes or values, inside fused nodes or not.
+
+        The production plan runs unchanged: the outputs are bit for bit those of ``run``.
+        """
+        from autofusion.runtime.watch import watch
+
+        return watch(self, names, inputs)
 
     def _stage(self, key: Key) -> Stage:
         self._last = self.executor.stage(key)

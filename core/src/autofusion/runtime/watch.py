@@ -1,0 +1,153 @@
+"""See inside fused nodes without un-fusing them: the production plan runs, and bodies are replayed on its real values.
+
+A watched value is found by its name in the source model. If it is a step's result it is read as it passes; if it
+is inside a fused node, the node's real operands are read and its body is evaluated on them by the reference
+kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autofusion.errors import OptionError, nearest
+from autofusion.ir.graph import FUSED, Graph, Node, Value
+from autofusion.lowering.plan import Plan, Step
+from autofusion.runtime.context import Context
+from autofusion.runtime.executor import Stage
+from autofusion.runtime.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """``outputs`` are the model's, as of an unwatched run; ``values`` are what was watched, by value name."""
+
+    outputs: dict[str, Any]
+    values: dict[str, Any]
+
+
+def watch(session: Session, names: Iterable[str], inputs: Mapping[str, Any]) -> Watched:
+    """Run ``session`` on ``inputs`` and return the values ``names`` as well.
+
+    A name is a value of the source model or a source node (then all its results are watched). Raises OptionError
+    for a name that the model does not have, or whose value no longer exists because a rule rewrote what computed
+    it.
+    """
+    wanted = value_names(session, names)
+    given = session.arguments(inputs)
+    stage = session.executor.stage(session.executor.key(given))
+    found: dict[str, Any] = {}
+    outputs = _watch_stage(stage, session.context, wanted, given, found)
+    for name in wanted:
+        if name not in found:
+            raise OptionError(f"value '{name}' no longer exists: {_gone(session, name)}")
+    return Watched(dict(zip(session.graph.output_names, outputs, strict=True)), found)
+
+
+def value_names(session: Session, names: Iterable[str]) -> list[str]:
+    """The values that ``names`` (values or nodes of the source model) mean; OptionError for an unknown one."""
+    by_node: dict[str, list[str]] = {}
+    values = {v.name for v in session.source.values()}
+    for node in session.source.nodes:
+        for origin in node.origin or (node.name,):
+            by_node.setdefault(origin, []).extend(v.name for v in node.outputs if v.use_count)
+    wanted: list[str] = []
+    for name in names:
+        if name in by_node:
+            wanted += by_node[name]
+        elif name in values:
+            wanted.append(name)
+        else:
+            raise OptionError(f"the model has no node or value '{name}'{nearest(name, [*by_node, *values])}")
+    return list(dict.fromkeys(wanted))
+
+
+def _gone(session: Session, name: str) -> str:
+    producer = next((n for n in session.source.nodes if any(v.name == name for v in n.outputs)), None)
+    origins = set(producer.origin) if producer is not None else set()
+    rules = [r.rule for r in session.ledger.records if r.verdict.value == "fused" and origins & set(r.nodes)]
+    by = f"{rules[0]} rewrote what computed it" if rules else "what computed it was folded into a constant"
+    return f"{by}; watch a later value, or compile with level='off'"
+
+
+def _watch_stage(
+    stage: Stage, context: Context, wanted: Sequence[str], inputs: Sequence[Any], found: dict[str, Any]
+) -> list[Any]:
+    results = _Replay(stage.runner.plan, context, wanted).run(stage, inputs, found)
+    if stage.tail is None:
+        return results
+    crossing = [results[i] for i in stage.split.crossing]
+    tail = stage.tail.stage(stage.tail.key(crossing))
+    late = _watch_stage(tail, context, wanted, crossing, found)
+    return [late[i] if from_tail else results[i] for from_tail, i in stage.split.outputs]
+
+
+class _Replay:
+    """Which steps of one plan to look at, and what to make of what is seen."""
+
+    def __init__(self, plan: Plan, context: Context, wanted: Sequence[str]) -> None:
+        self._plan, self._context = plan, context
+        self._graph = plan.graph
+        self._steps = {step.node: number for number, step in enumerate(plan.steps) if not step.is_reorder}
+        self._values: dict[Value, Any] = {}
+        by_name = {v.name: v for v in self._graph.values()} | {v.name: v for v in self._graph.constants()}
+        inner = {
+            v.name: node for node in self._graph.nodes if node.op == FUSED for n in node.body.nodes for v in n.outputs
+        }
+        self._direct = {name: by_name[name] for name in wanted if name in by_name}
+        self._inner: dict[Node, list[str]] = {}
+        for name in wanted:
+            if name not in by_name and name in inner:
+                self._inner.setdefault(inner[name], []).append(name)
+        self._look: set[int] = set()
+        for value in self._direct.values():
+            self._need(value)
+        for node in self._inner:
+            self._look.add(self._steps[node])
+
+    def _need(self, value: Value) -> None:
+        """Look at the step that makes ``value``; for a view, at what it is a view of."""
+        node = value.producer
+        if node is None:
+            return
+        if node in self._steps:
+            self._look.add(self._steps[node])
+        else:
+            for operand in node.inputs:
+                if operand is not None:
+                    self._need(operand)
+
+    def run(self, stage: Stage, inputs: Sequence[Any], found: dict[str, Any]) -> list[Any]:
+        """Run the plan; add what was seen to ``found``; return the plan's outputs."""
+        self._values.update(zip(self._graph.inputs, inputs, strict=True))
+
+        def see(number: int, step: Step, operands: list[Any], results: list[Any]) -> None:
+            self._values.update(zip(step.node.outputs, results, strict=True))
+            if step.node in self._inner:
+                replayed = replay(step.node.body, operands, self._context)
+                found.update({v.name: x for v, x in replayed.items() if v.name in self._inner[step.node]})
+
+        outputs = stage.runner.run_watched(inputs, self._look, see)
+        for name, value in self._direct.items():
+            found[name] = self._value(value)
+        return outputs
+
+    def _value(self, value: Value) -> Any:
+        if value.const is not None:
+            return value.const
+        if value not in self._values:
+            node = value.producer
+            assert node is not None, f"graph input '{value.name}' has no value"
+            operands = [None if v is None else self._value(v) for v in node.inputs]
+            self._values.update(zip(node.outputs, self._context.evaluate(node, operands), strict=True))
+        return self._values[value]
+
+
+def replay(body: Graph, operands: Sequence[Any], context: Context) -> dict[Value, Any]:
+    """Every value of a fused node's body, evaluated by the reference kernels on real operands."""
+    values: dict[Value, Any] = dict(zip(body.inputs, operands, strict=True))
+    for node in body.nodes:
+        arrays = [None if v is None else v.const if v.const is not None else values[v] for v in node.inputs]
+        values.update(zip(node.outputs, context.evaluate(node, arrays), strict=True))
+    return values
