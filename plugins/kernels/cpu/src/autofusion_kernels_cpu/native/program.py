@@ -7,7 +7,7 @@ few table slots that hold them are patched.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,9 +43,13 @@ class NativeStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NativeKernel:
-    """A bound kernel: what this pack's `bind` functions return and its `assemble` understands."""
+    """A bound kernel: what this pack's `bind` functions return and its `assemble` understands.
+
+    `check` is called after each run and raises what machine code could only take note of (an index out of range).
+    """
 
     steps: tuple[NativeStep, ...]
+    check: Callable[[], None] | None = None
 
 
 class Program:
@@ -56,6 +60,7 @@ class Program:
         self.steps = steps = [step for kernel in kernels for step in kernel.steps]
         self._owners = np.repeat(np.arange(len(kernels)), [len(kernel.steps) for kernel in kernels])
         self._kernel_count = len(kernels)
+        self._checks = [kernel.check for kernel in kernels if kernel.check is not None]
         buffers: list[int] = []
         self._patches: list[tuple[int, int, int]] = []
         table = np.zeros((len(steps), 4), np.int64)
@@ -112,6 +117,8 @@ class Program:
         with self.pool.lock:
             self._bind(addresses)
             self.pool.run_locked(table)
+            for check in self._checks:
+                check()
 
     def run_timed(self, addresses: Sequence[int] = ()) -> Sequence[float]:
         """Run all steps; return the seconds of every bound kernel, as thread 0 saw them, barriers included."""
@@ -123,4 +130,6 @@ class Program:
         with self.pool.lock:
             self._bind(addresses)
             self.pool.run_locked(self._table, times)
+            for check in self._checks:
+                check()
         return np.diff(times) / clock_hertz()

@@ -81,9 +81,7 @@ def _tables(axes: Sequence[Axis], include_pad: bool) -> np.ndarray:
 
 
 def _bind_blocked(kind: str, axes: Sequence[Axis], include_pad: bool) -> BindFunction:
-    def bind(
-        context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]
-    ) -> NativeKernel:
+    def bind(context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]) -> NativeKernel:
         x, y = inputs[0], outputs[0]
         assert x is not None
         isa = isa_of(context.target)
@@ -108,9 +106,7 @@ def _bind_blocked(kind: str, axes: Sequence[Axis], include_pad: bool) -> BindFun
 
 
 def _bind_plain(kind: str, axes: Sequence[Axis], include_pad: bool, adjacent: bool) -> BindFunction:
-    def bind(
-        context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]
-    ) -> NativeKernel:
+    def bind(context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]) -> NativeKernel:
         x, y = inputs[0], outputs[0]
         assert x is not None
         d, h, w = _three(axes)

@@ -27,7 +27,7 @@ class Axis:
     high: int
 
     def table(self, include_pad: bool) -> np.ndarray:
-        """[out, 3] of int64: input index of the first valid tap, number of valid taps, size that an average divides by."""
+        """[out, 3] of int64: input index of the first valid tap, number of valid taps, what an average divides by."""
         begin = np.arange(self.out, dtype=np.int64) * self.stride - self.low
         first = np.maximum(-(begin // self.dilation), 0)
         last = np.minimum(-((begin - self.size) // self.dilation), self.kernel)

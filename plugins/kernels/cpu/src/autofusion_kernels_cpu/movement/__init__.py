@@ -1,0 +1,14 @@
+"""Concat, Split, Slice, Transpose, Pad, Gather and their like: elements move, nothing is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autofusion_kernels_cpu.movement.offer import offers
+from autofusion_kernels_cpu.movement.operators import MOVEMENTS
+from autofusion_kernels_cpu.movement.steps import between
+
+OPERATORS = tuple(MOVEMENTS)
+KINDS: Mapping[str, str] = {}
+
+__all__ = ["KINDS", "OPERATORS", "between", "offers"]

@@ -1,0 +1,91 @@
+"""Gather with indices that are only known when it runs: rows of any length, looked up one after the other.
+
+An index out of range reads row 0 instead and is noted, so that nothing outside the tensor is ever touched; the kernel's
+check raises afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from autofusion.cost.target import Target
+from autofusion.errors import InputError
+from autofusion.ir.graph import Node
+from autofusion.lowering.contract import BindContext, Numerics, Offer, Operand, Refused, TensorView
+from autofusion_kernels_cpu.codegen.builder import Module
+from autofusion_kernels_cpu.codegen.isa import Isa
+from autofusion_kernels_cpu.codegen.values import I8, I64
+from autofusion_kernels_cpu.movement.kernels import ITEMS, move_function
+from autofusion_kernels_cpu.native.jit import jit
+from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
+from autofusion_kernels_cpu.support import isa_of, operands, parameters, result, static, traffic_seconds
+
+PARAMS = ("outer", "count", "size", "run")
+NOTHING = np.iinfo(np.int64).min
+"""No index is that small: the value of the note as long as all were in range."""
+
+
+def lookup_kernel(isa: Isa, index_bytes: int) -> Module:
+    """`run` bytes for each of `count` indices into `size` rows, `outer` times."""
+    module = Module(isa)
+    move = move_function(module)
+    with module.kernel(f"gather_rows{index_bytes}", ["source", "result", "indices", "note"], PARAMS) as f:
+        p = f.param
+        first, last = f.share(p["outer"] * p["count"])
+        with f.loop(first, last) as unit:
+            outer = f.udiv(unit.index, p["count"])
+            loaded = f.load(f.buffer["indices"], unit.index - outer * p["count"], ITEMS[index_bytes])
+            given = f.convert(loaded, I64)
+            index = f.select(f.lt(given, 0), given + p["size"], given)
+            inside = f.ult(index, p["size"])
+            with f.when(~inside):
+                f.store(given, f.buffer["note"])
+            row = outer * p["size"] + f.select(inside, index, f.as_value(0, I64))
+            source = f.at(f.buffer["source"], row * p["run"], I8)
+            f.call(move, f.at(f.buffer["result"], unit.index * p["run"], I8), source, p["run"])
+    return module
+
+
+def lookup_offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
+    """Gather by int32 or int64 indices that are not constant."""
+    type_, indices, out = static(node, 0), static(node, 1), result(node)
+    if type_ is None or indices is None or out is None:
+        return Refused("its shapes are not static")
+    shape = type_.static_shape
+    axis = int(node.attr("axis", 0)) % len(shape)
+    if indices.dtype.itemsize not in (4, 8) or indices.dtype.kind != "i":
+        return Refused(f"its indices are {indices.dtype}, only int32 and int64 are supported")
+    if not shape[axis] and out.numel:
+        return Refused("it looks up an axis without elements")
+    run = math.prod(shape[axis + 1 :]) * type_.dtype.itemsize
+    params = parameters([math.prod(shape[:axis]), indices.numel, shape[axis], run])
+    label, size = node.label, shape[axis]
+
+    def bind(context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]) -> NativeKernel:
+        source, given = inputs[0], inputs[1]
+        assert source is not None and given is not None
+        note = np.full(1, NOTHING, np.int64)
+        function = jit().kernel(lookup_kernel(isa_of(context.target), indices.dtype.itemsize))
+        buffers = (Ref(source), Ref(outputs[0]), Ref(given), Ref(note))
+        return NativeKernel(
+            (NativeStep(function, buffers, params, name="gather.rows"),), _check(note, label, axis, size)
+        )
+
+    seconds = max(traffic_seconds(target, 2 * out.nbytes), out.nbytes / max(run, 1) * 4e-9 / target.threads)
+    return [Offer("gather.rows", operands(node, {}), (Operand(),), bind, seconds, numerics=Numerics.EXACT)]
+
+
+def _check(note: np.ndarray, label: str, axis: int, size: int) -> Callable[[], None]:
+    def check() -> None:
+        index = int(note[0])
+        if index != NOTHING:
+            note[0] = NOTHING
+            raise InputError(
+                f"{label}: index {index} is out of range for axis {axis}, expected {-size} to {size - 1}; "
+                "check the indices that were fed"
+            )
+
+    return check

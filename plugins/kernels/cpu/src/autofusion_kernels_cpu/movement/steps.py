@@ -1,0 +1,154 @@
+"""From boxes to native steps: choose a kernel for each box, split it for threads, put equal boxes into one step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from autofusion.cost.target import Target
+from autofusion.lowering.contract import TensorView
+from autofusion_kernels_cpu.codegen.builder import Module
+from autofusion_kernels_cpu.codegen.isa import Isa
+from autofusion_kernels_cpu.movement import kernels
+from autofusion_kernels_cpu.movement.box import Box, region_boxes
+from autofusion_kernels_cpu.native.jit import jit
+from autofusion_kernels_cpu.native.program import NativeStep, Ref
+from autofusion_kernels_cpu.support import isa_of, parameters, traffic_seconds
+
+_RUN_PART = 1 << 14
+"""Bytes into which a long run is cut, so that threads can share it."""
+_UNIT = 1 << 13
+"""Bytes below which a unit of work is not worth splitting."""
+
+_BUILDERS: dict[str, Callable[[Isa, int], Module]] = {
+    "bytes": lambda isa, _: kernels.bytes_kernel(isa),
+    "vector": lambda isa, _: kernels.vector_kernel(isa),
+    "masked": lambda isa, _: kernels.masked_kernel(isa),
+    "fill": kernels.fill_kernel,
+    "gather": kernels.gather_kernel,
+    "element": kernels.element_kernel,
+    "transpose": kernels.transpose_kernel,
+}
+
+_ELEMENT_SECONDS = {"element": 1e-9, "gather": 5e-10, "transpose": 1e-10, "masked": 1e-10}
+"""Of one core beyond what the traffic costs, roughly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A box between two places: a view, or an array of the kernel's own as source."""
+
+    source: TensorView | np.ndarray
+    result: TensorView
+    box: Box
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A box without its offsets, made ready for a kernel; strides in bytes."""
+
+    kind: str
+    outer: tuple[tuple[int, int, int], ...]
+    middle: tuple[int, int, int]
+    inner: tuple[int, int, int]
+    shrink: int
+    itemsize: int
+
+
+def between(source: TensorView, result: TensorView, target: Target, name: str = "copy") -> list[NativeStep]:
+    """Steps that copy all of `source` into `result`, whatever the layouts, strides and borders of the two."""
+    boxes = region_boxes(source, result, result.shape)
+    return copy_steps([Move(source, result, box) for box in boxes], target, name)
+
+
+def copy_steps(moves: Sequence[Move], target: Target, name: str) -> list[NativeStep]:
+    """Steps for moves that do not depend on each other; the last one ends with a barrier."""
+    isa = isa_of(target)
+    groups: dict[tuple[int, int, _Shape], tuple[Move, list[tuple[int, int, int]]]] = {}
+    for move in moves:
+        box = move.box.simplified()
+        if box is None:
+            continue
+        itemsize = move.result.type.dtype.itemsize
+        shape, count = _shape(box, itemsize, isa)
+        _, pieces = groups.setdefault((id(move.source), id(move.result), shape), (move, []))
+        pieces.append((box.source_offset * itemsize, box.result_offset * itemsize, count))
+    steps = [_step(move, key[2], pieces, target, isa, name) for key, (move, pieces) in groups.items()]
+    return [
+        step if i == len(steps) - 1 else NativeStep(step.function, step.buffers, step.params, False, step.name)
+        for i, step in enumerate(steps)
+    ]
+
+
+def copy_seconds(boxes: Sequence[Box], itemsize: int, target: Target) -> float:
+    """Estimated time of the boxes of one node together."""
+    isa = isa_of(target)
+    nbytes, slow = 0.0, 0.0
+    for box in boxes:
+        simple = box.simplified()
+        if simple is None:
+            continue
+        elements = math.prod(simple.dims)
+        nbytes += 2 * elements * itemsize
+        slow += elements * _ELEMENT_SECONDS.get(_shape(simple, itemsize, isa)[0].kind, 0.0)
+    return max(traffic_seconds(target, nbytes), slow / target.threads)
+
+
+def _shape(box: Box, itemsize: int, isa: Isa) -> tuple[_Shape, int]:
+    """The box made ready, and the count of inner elements (bytes for a run of bytes)."""
+    axes = [(dim, s * itemsize, r * itemsize) for dim, s, r in zip(box.dims, box.source, box.result, strict=True)]
+    inner = axes.pop() if axes else (1, itemsize, itemsize)
+    count, source, result = inner
+    if result == itemsize and source == itemsize:
+        return _run(axes, count * itemsize, itemsize, isa)
+    lanes = isa.bytes // itemsize
+    kind = "element"
+    if result == itemsize and source == 0:
+        kind = "fill"
+    elif result == itemsize and itemsize in (4, 8):
+        along = next((i for i, axis in enumerate(axes) if axis[1] == itemsize and 2 * axis[0] >= lanes), None)
+        if along is not None:
+            axes.append(axes.pop(along))
+            kind = "transpose"
+        elif 2 * count >= lanes and abs(source) * lanes < 1 << 31:
+            kind = "gather"
+    middle = axes.pop() if axes else (1, 0, 0)
+    return _Shape(kind, tuple(axes), middle, (0, source, result), 0, itemsize), count
+
+
+def _run(axes: list[tuple[int, int, int]], nbytes: int, itemsize: int, isa: Isa) -> tuple[_Shape, int]:
+    """A contiguous inner axis of that many bytes."""
+    if axes and nbytes == isa.bytes:
+        return _Shape("vector", tuple(axes[:-1]), axes[-1], (0, 0, 0), 0, 4), nbytes // 4
+    if axes and nbytes < isa.bytes and nbytes % 4 == 0:
+        return _Shape("masked", tuple(axes[:-1]), axes[-1], (0, 0, 0), 0, 4), nbytes // 4
+    if axes and nbytes <= _RUN_PART:
+        return _Shape("bytes", tuple(axes[:-1]), axes[-1], (nbytes, 0, 0), 0, 1), nbytes
+    part = (-(-nbytes // _RUN_PART), _RUN_PART, _RUN_PART)
+    return _Shape("bytes", tuple(axes), part, (_RUN_PART, 0, 0), _RUN_PART, 1), nbytes
+
+
+def _step(
+    move: Move, shape: _Shape, pieces: list[tuple[int, int, int]], target: Target, isa: Isa, name: str
+) -> NativeStep:
+    outer = math.prod(axis[0] for axis in shape.outer)
+    middle = shape.middle[0]
+    per_middle = max(pieces[0][2], 1) * (shape.itemsize if not shape.shrink else 0) or _RUN_PART
+    wanted = -(-4 * target.threads // (outer * len(pieces)))
+    chunk = max(-(-middle // wanted), -(-_UNIT // per_middle)) if target.threads > 1 else middle
+    if shape.kind == "transpose":
+        lanes = isa.bytes // shape.itemsize
+        chunk = -(-chunk // lanes) * lanes
+    chunk = min(chunk, middle)
+    params = [
+        len(pieces), outer, -(-middle // chunk), chunk, *shape.middle, *shape.inner, shape.shrink, len(shape.outer),
+    ]  # fmt: skip
+    for axis in reversed(shape.outer):
+        params += axis
+    for piece in pieces:
+        params += piece
+    function = jit().kernel(_BUILDERS[shape.kind](isa, shape.itemsize))
+    return NativeStep(function, (Ref(move.source), Ref(move.result)), parameters(params), True, name)
