@@ -1,1 +1,18 @@
-"""Pointwise and reduction region rules."""
+"""Pointwise rules: activations recomposed, identities, pointwise and reduction regions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from autofusion.plugins import hookimpl
+
+if TYPE_CHECKING:
+    from autofusion.fusion.rule import RulePack
+
+
+@hookimpl
+def autofusion_rule_packs() -> list[RulePack]:
+    """The pack ``pointwise``."""
+    from autofusion_rules_pointwise.pack import PACK
+
+    return [PACK]

@@ -1,0 +1,93 @@
+"""HardSigmoid and HardSwish from their pieces."""
+
+from __future__ import annotations
+
+from autofusion.fusion.facts import is_float, scalar
+from autofusion.fusion.pattern import Match, Operand, const, either, op, var
+from autofusion.fusion.rule import Builder, Refusal, RewriteRule
+from autofusion.ir.graph import Value
+
+_X = var("x", where=is_float)
+_SIX, _SIXTH = const("six", 6.0), const("sixth", 1 / 6)
+
+
+def _clamped(x: Operand, low: float, high: float) -> Operand:
+    """``x`` between two constants: a Clip, or a Min of a Max (or Relu)."""
+    lower, upper = const("lower", low), const("upper", high)
+    floor = op("Max", x, lower)
+    return either(op("Clip", x, lower, upper), op("Min", either(op("Relu", x), floor) if low == 0 else floor, upper))
+
+
+_RELU6 = _clamped(op("Add", _X, const("three", 3.0)), 0.0, 6.0)
+
+HARD_SWISH = RewriteRule(
+    "pointwise.hard_swish",
+    either(
+        op("Mul", _X, op("HardSigmoid", _X, alpha=1 / 6, beta=0.5)),
+        op("Div", op("Mul", _X, _RELU6), _SIX),
+        op("Mul", op("Mul", _X, _RELU6), _SIXTH),
+        op("Mul", _X, op("Div", _RELU6, _SIX)),
+        op("Mul", _X, op("Mul", _RELU6, _SIXTH)),
+        op("Mul", op("Div", _X, _SIX), _RELU6),
+        op("Mul", op("Mul", _X, _SIXTH), _RELU6),
+    ),
+    lambda match, builder: [builder.op("HardSwish", match["x"], name=match.root.name)],
+    priority=6,
+    doc="""Recognise HardSwish.
+
+    Before: %y = Div(Mul(%x, Clip(Add(%x, 3), 0, 6)), 6)
+    After:  %y = HardSwish(%x)
+    In any order, with Mul by 1/6, or as x * HardSigmoid(x) with alpha 1/6 and beta 1/2.
+    Refuses when: a constant differs by more than rounding; a piece is used elsewhere.
+    """,
+)
+
+
+def _rewrite_sixth(match: Match, builder: Builder) -> list[Value]:
+    return [builder.op("HardSigmoid", match["x"], name=match.root.name, alpha=1 / 6, beta=0.5)]
+
+
+HARD_SIGMOID_6 = RewriteRule(
+    "pointwise.hard_sigmoid_6",
+    either(op("Div", _RELU6, _SIX), op("Mul", _RELU6, _SIXTH)),
+    _rewrite_sixth,
+    priority=5,
+    doc="""Recognise HardSigmoid written with a Relu6.
+
+    Before: %y = Div(Clip(Add(%x, 3), 0, 6), 6)
+    After:  %y = HardSigmoid(%x) {alpha = 1/6, beta = 0.5}
+    Refuses when: a constant differs by more than rounding; a piece is used elsewhere.
+    """,
+)
+
+
+def _rewrite_line(match: Match, builder: Builder) -> list[Value]:
+    alpha, beta = scalar(match["alpha"]), scalar(match["beta"])
+    assert alpha is not None and beta is not None
+    return [builder.op("HardSigmoid", match["x"], name=match.root.name, alpha=alpha, beta=beta)]
+
+
+def _check_line(match: Match) -> Refusal | None:
+    x, result = match["x"].shape, match.root.output.shape
+    if x is None or result is None or len(x) != len(result):
+        return Refusal(f"{match.root.label}: a constant may raise the rank of '{match['x'].name}'", match["x"])
+    return None
+
+
+_NUMBER = {"where": lambda data: data.size == 1}
+
+HARD_SIGMOID = RewriteRule(
+    "pointwise.hard_sigmoid",
+    _clamped(op("Add", op("Mul", _X, const("alpha", **_NUMBER)), const("beta", **_NUMBER)), 0.0, 1.0),
+    _rewrite_line,
+    _check_line,
+    priority=5,
+    doc="""Recognise HardSigmoid.
+
+    Before: %y = Clip(Add(Mul(%x, 0.2), 0.5), 0, 1)
+    After:  %y = HardSigmoid(%x) {alpha = 0.2, beta = 0.5}
+    Refuses when: a constant is not a single number, or enlarges %x; a piece is used elsewhere.
+    """,
+)
+
+RULES = (HARD_SWISH, HARD_SIGMOID_6, HARD_SIGMOID)

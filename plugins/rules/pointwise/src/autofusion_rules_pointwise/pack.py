@@ -1,0 +1,33 @@
+"""The rules of the pack, in one list."""
+
+from __future__ import annotations
+
+from autofusion.fusion.rule import RulePack
+from autofusion_rules_pointwise import (
+    clip,
+    common_subexpression,
+    gelu,
+    hard,
+    identities,
+    mish,
+    prelu,
+    reduction,
+    region,
+)
+
+PACK = RulePack(
+    name="pointwise",
+    version="0.1.0",
+    rules=(
+        *common_subexpression.RULES,
+        *identities.RULES,
+        *gelu.RULES,
+        *mish.RULES,
+        *prelu.RULES,
+        *hard.RULES,
+        *clip.RULES,
+        *region.RULES,
+        *reduction.RULES,
+    ),
+    kinds={"pointwise": "1", "reduction": "1"},
+)

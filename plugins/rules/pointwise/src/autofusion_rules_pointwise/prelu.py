@@ -1,0 +1,50 @@
+"""PRelu from its pieces, as frameworks without the operator write it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autofusion.fusion.facts import fits_into, is_float
+from autofusion.fusion.pattern import Match, const, either, op, var
+from autofusion.fusion.rule import Builder, Refusal, RewriteRule
+from autofusion.ir.graph import Value
+
+_X = var("x", where=is_float)
+
+
+def _check(match: Match) -> Refusal | None:
+    slope, x = match.array("slope"), match["x"]
+    if not np.isfinite(slope.astype(np.float64)).all():
+        return Refusal(f"the slope '{match['slope'].name}' is not finite", match["slope"])
+    if not fits_into(slope.shape, x.shape):
+        return Refusal(f"the slope '{match['slope'].name}' may enlarge '{x.name}'", match["slope"])
+    return None
+
+
+def _rewrite(match: Match, builder: Builder) -> list[Value]:
+    slope = match.array("slope")
+    negated = match.root.op == "Add"
+    return [
+        builder.op(
+            "PRelu", match["x"], builder.constant(-slope if negated else slope, name="slope"), name=match.root.name
+        )
+    ]
+
+
+_NEGATIVE = op("Mul", op("Relu", op("Neg", _X)), const("slope"))
+
+PRELU = RewriteRule(
+    "pointwise.prelu",
+    either(op("Add", op("Relu", _X), _NEGATIVE), op("Sub", op("Relu", _X), _NEGATIVE)),
+    _rewrite,
+    _check,
+    priority=5,
+    doc="""Recognise PRelu.
+
+    Before: %y = Add(Relu(%x), Mul(Relu(Neg(%x)), %minus_slope))
+    After:  %y = PRelu(%x, %slope)
+    Refuses when: the slope is no constant, not finite, or enlarges %x; a piece is used elsewhere.
+    """,
+)
+
+RULES = (PRELU,)
