@@ -171,7 +171,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """The deepest failure of a match: how many nodes had matched, why it stopped, where, and those nodes, root first."""
+    """The deepest failure of a match: how many nodes had matched (``nodes``, root first), why it stopped, and where."""
 
     depth: int
     reason: str

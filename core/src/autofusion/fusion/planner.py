@@ -17,7 +17,7 @@ from autofusion.fusion.kernels import Kernels
 from autofusion.fusion.ledger import Ledger, Record, Verdict
 from autofusion.fusion.memory import peak_bytes
 from autofusion.fusion.options import FusionOptions, Switches
-from autofusion.fusion.records import origins, raised, record, site_of
+from autofusion.fusion.records import origins, raised, record, site_of, unplaced
 from autofusion.fusion.regions import Order, commit
 from autofusion.fusion.rule import FuseRule, Region
 from autofusion.ir import operators
@@ -57,6 +57,10 @@ class Planner:
             made += len(chosen)
             if not chosen or self.out_of_time():
                 break
+        if self.out_of_time():
+            reason = f"the stage stopped at its time budget of {self._options.time_budget_s:g} s; sites may be left"
+            for state in self._active:
+                self._ledger.add(unplaced(state.bound, Verdict.DISABLED, reason))
         self._ledger.records += [r for (_, anchor, _), r in self._open.items() if self._stands(anchor, r)]
         return made
 

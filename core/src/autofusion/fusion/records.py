@@ -59,6 +59,11 @@ def record(
     )
 
 
+def unplaced(bound: BoundRule, verdict: Verdict, reason: str) -> Record:
+    """A record about a rule as a whole."""
+    return Record(rule=bound.label, verdict=verdict, site="", nodes=(), stage=bound.rule.stage.value, reason=reason)
+
+
 def raised(bound: BoundRule, error: BaseException) -> str:
     """What an error record says of a rule that raised."""
     name, pack = bound.rule.name, bound.pack

@@ -18,7 +18,7 @@ from autofusion.fusion.ledger import Ledger, Record, Verdict
 from autofusion.fusion.matcher import Matcher
 from autofusion.fusion.options import BoundRule, Switches
 from autofusion.fusion.pattern import Match, Miss, Pattern
-from autofusion.fusion.records import raised, record
+from autofusion.fusion.records import raised, record, unplaced
 from autofusion.fusion.rule import Refusal, RewriteRule, Stage
 from autofusion.ir.graph import Graph, Node, Value
 
@@ -74,7 +74,7 @@ class Rewriter:
         try:
             entry = _Entry(bound, rule, prepared(rule.pattern))
         except Exception as error:
-            self._ledger.add(_rule_error(bound, raised(bound, error)))
+            self._ledger.add(unplaced(bound, Verdict.ERROR, raised(bound, error)))
             return
         (self._disabled if bound.disabled_by else self._entries).append(entry)
 
@@ -207,16 +207,8 @@ class Rewriter:
     def _stop(self, count: int, limit: int) -> None:
         which = f"number budget of {limit} rewrites" if count >= limit else f"time budget of {self._budget_s:g} s"
         for entry in self._entries:
-            self._ledger.add(
-                Record(
-                    rule=entry.bound.label,
-                    verdict=Verdict.DISABLED,
-                    site="",
-                    nodes=(),
-                    stage=entry.rule.stage.value,
-                    reason=f"the stage stopped at its {which}; sites may be left",
-                )
-            )
+            reason = f"the stage stopped at its {which}; sites may be left"
+            self._ledger.add(unplaced(entry.bound, Verdict.DISABLED, reason))
 
     def _finish(self) -> None:
         by_root = _index(self._disabled)
@@ -256,9 +248,3 @@ def _data_order(nodes: Iterable[Node]) -> list[Node]:
 
 def _with_result(before: Record, made: Iterable[Node]) -> Record:
     return dataclasses.replace(before, fused_node=", ".join(node.name for node in made))
-
-
-def _rule_error(bound: BoundRule, reason: str) -> Record:
-    return Record(
-        rule=bound.label, verdict=Verdict.ERROR, site="", nodes=(), stage=bound.rule.stage.value, reason=reason
-    )

@@ -90,7 +90,8 @@ class FuseRule:
     ``grow(node)`` is called for every node whose operator is in ``roots`` (or whose class is in ``root_classes``). It
     yields ``Region`` candidates for that anchor, the largest first, then smaller ones that are legal too, so that the
     planner can fall back when no kernel takes the largest or when nodes are already taken. It yields a ``Refusal``
-    where growth stopped for a reason worth telling (near-miss). ``kind_version`` is the version of the kind's contract that the rule emits.
+    where growth stopped for a reason worth telling (near-miss). ``kind_version`` is the version of the kind's contract
+    that the rule emits.
     """
 
     name: str
@@ -118,7 +119,7 @@ class RulePack:
     kinds: Mapping[str, str] = field(default_factory=dict)
 
     def problems(self) -> list[str]:
-        """What is wrong with the rules, found without a model (names, operators, bound variables); empty if nothing is."""
+        """What is wrong with the rules, found without a model (names, operators, bound variables)."""
         from autofusion.fusion.check import problems
 
         return problems(self)
