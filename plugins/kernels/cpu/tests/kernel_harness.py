@@ -68,14 +68,12 @@ class Placed:
         border = operand.border or (0,) * (2 * spatial)
         if hostile and block and (operand.bordered or not writer):
             border = tuple(max(b, 1 + i % 2) for i, b in enumerate(border))
-        if not block:
-            border = ()
         low, high = border[:spatial], border[spatial:]
         if block:
             full = [shape[0], -(-shape[1] // block)]
             full += [s + a + b for s, a, b in zip(shape[2:], low, high, strict=True)] + [block]
         else:
-            full = list(shape)
+            full = list(shape[:2]) + [s + a + b for s, a, b in zip(shape[2:], low, high, strict=True)]
         # Storage with a gap after each row but the innermost two (pixels of a row are adjacent).
         padded = list(full)
         if hostile and (block or operand.strided):
@@ -94,8 +92,8 @@ class Placed:
             body, full, [s * dtype.itemsize for s in strides], writeable=True
         )
         inside = (slice(None), slice(None), *(slice(a, a + s) for a, s in zip(low, shape[2:], strict=False)))
-        self.inner = self.storage[inside] if block else self.storage
-        if block and any(border):
+        self.inner = self.storage[inside] if any(border) else self.storage
+        if any(border):
             self.storage[...] = 0
         view_strides = strides[:-1] if block else strides
         offset = guard + sum(a * s for a, s in zip(low, strides[2:], strict=False))

@@ -1,0 +1,338 @@
+"""The direct convolution on blocked tensors: dense, grouped, strided, dilated, transposed, 1 to 3 spatial axes.
+
+Also for plain input with few channels (an image): there the k loop runs along the taps of a row instead of along
+channels, so that a 3-channel stem fills its vectors.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from autofusion.cost.target import Target
+from autofusion.lowering.contract import BindContext, TensorView
+from autofusion_kernels_cpu.codegen.epilogue import OperandKind
+from autofusion_kernels_cpu.codegen.isa import Isa, host_isa
+from autofusion_kernels_cpu.conv import generator
+from autofusion_kernels_cpu.conv.anchored import Anchored, Strided, bind_epilogue, strided
+from autofusion_kernels_cpu.conv.generator import Structure
+from autofusion_kernels_cpu.conv.geometry import Axis, Geometry, transposed_phases
+from autofusion_kernels_cpu.conv.schedule import Load, schedule
+from autofusion_kernels_cpu.conv.tasks import Group, Plane, parameters
+from autofusion_kernels_cpu.conv.tiles import channel_groups, cover, widths
+from autofusion_kernels_cpu.conv.weights import (
+    FilterGroup,
+    channel_runs,
+    filter_groups,
+    pack_blocked,
+    pack_planar,
+    padded_vector,
+)
+from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Output positions that meet the same taps: all of them, or one remainder of a transposed convolution.
+
+    For each axis: first output position, step to the next, how many, and (kernel index, input shift in elements) of
+    each tap.
+    """
+
+    first: tuple[int, ...]
+    step: tuple[int, ...]
+    count: tuple[int, ...]
+    taps: tuple[tuple[tuple[int, int], ...], ...]
+
+
+def phases(geometry: Geometry) -> list[Phase]:
+    """The phases of a convolution: one unless it is transposed with a stride."""
+    if not geometry.transposed:
+        taps = tuple(tuple((k, k * a.dilation - a.low) for k in range(a.kernel)) for a in geometry.axes)
+        return [Phase((0, 0, 0), (1, 1, 1), tuple(a.out for a in geometry.axes), taps)]
+    made = []
+    for choice in itertools.product(*(transposed_phases(a) for a in geometry.axes)):
+        first, count, taps = zip(*choice, strict=True)
+        steps = tuple(a.stride for a in geometry.axes)
+        made.append(Phase(first, steps, count, tuple(tuple(t) for t in taps)))
+    return made
+
+
+def splits_of(isa: Isa, geometry: Geometry, pixels: int) -> tuple[int, ...]:
+    """Channel blocks of each filter group."""
+    lanes = isa.lanes
+    blocks = -(-geometry.filters // lanes)
+    if geometry.groups == 1:
+        return channel_groups(isa, blocks, pixels)
+    if geometry.group_filters % lanes == 0:
+        return channel_groups(isa, geometry.group_filters // lanes, pixels) * geometry.groups
+    # Groups that share a block: more blocks in a tile would multiply by zeros only.
+    return (1,) * blocks
+
+
+def cost(isa: Isa, geometry: Geometry, planar: bool = False) -> float:
+    """Cycles of one core, were all data in the first-level cache."""
+    axes = geometry.axes
+    rows, pixels = axes[0].out * axes[1].out, axes[2].out
+    if geometry.is_pointwise:
+        rows, pixels = 1, rows * pixels
+    if geometry.transposed:
+        # All phases together.
+        pixels = -(-pixels // axes[2].stride)
+        rows = rows * axes[2].stride
+    entries = geometry.taps / (math.prod(a.stride for a in axes) if geometry.transposed else 1)
+    lanes = isa.lanes
+    total = 0.0
+    splits = splits_of(isa, geometry, pixels)
+    groups = filter_groups(splits, lanes, geometry.filters, geometry.group_channels, geometry.group_filters)
+    for vectors, group in zip(splits, groups, strict=True):
+        channels = group.last - group.first
+        runs = channels * axes[0].kernel * axes[1].kernel if planar else len(channel_runs(group, lanes)) * entries
+        # A table entry costs about four k steps' worth of loop and load latency.
+        steps = channels * entries + 2 * runs / max(vectors, 1)
+        total += cover(isa, vectors, pixels).cycles * steps
+    return geometry.batch * rows * total
+
+
+class DirectConv:
+    """Binds one convolution to views."""
+
+    def __init__(self, parts: Anchored, planar: bool) -> None:
+        self.parts, self.planar = parts, planar
+
+    def __call__(
+        self, context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]
+    ) -> NativeKernel:
+        x, y = inputs[self.parts.operand], outputs[0]
+        assert x is not None
+        return NativeKernel(tuple(_Binding(self.parts, self.planar, context, inputs, x, y).steps()))
+
+
+class _Binding:
+    def __init__(
+        self,
+        parts: Anchored,
+        planar: bool,
+        context: BindContext,
+        inputs: Sequence[TensorView | None],
+        x: TensorView,
+        y: TensorView,
+    ) -> None:
+        self.parts, self.planar, self.context = parts, planar, context
+        self.geometry, self.epilogue = parts.geometry, parts.epilogue
+        self.target: Target = context.target
+        self.isa = host_isa(context.target.isa)
+        self.lanes = self.isa.lanes
+        self.blocks = -(-self.geometry.filters // self.lanes)
+        self.x, self.y = x, y
+        self.xs, self.ys = strided(x), strided(y)
+        self.operands = bind_epilogue(self.epilogue, inputs, self.blocks, self.lanes, y.shape)
+        self.phases = phases(self.geometry)
+        self.batch_is_row = self._batch_is_row()
+
+    # --- shape of the iteration ---------------------------------------------------------------------------------------
+    def _tensor_strides(self) -> list[Strided]:
+        kinds = zip(self.operands, self.epilogue.kinds, strict=True)
+        return [o.strides for o, kind in kinds if kind is OperandKind.TENSOR]
+
+    def _batch_is_row(self) -> bool:
+        """Images of one pixel lie side by side: a row of pixels as good as any."""
+        single = all(a.size == a.out == a.kernel == 1 for a in self.geometry.axes)
+        varying = [
+            o.strides.image for o, k in zip(self.operands, self.epilogue.kinds, strict=True) if k is OperandKind.CHANNEL
+        ]
+        same = all(s.image == self.ys.image for s in self._tensor_strides())
+        return single and self.geometry.batch > 1 and not any(varying) and same
+
+    def _merged(self) -> tuple[int, int, int] | None:
+        """(depths, rows, pixels) with rows that follow each other without gaps taken as one, or None."""
+        if not self.geometry.is_pointwise or self.planar:
+            return None
+        d, h, w = (a.out for a in self.geometry.axes)
+        views = [self.xs, self.ys, *self._tensor_strides()]
+        if h > 1 and any(s.height != w * self.lanes for s in views):
+            return None
+        if d > 1 and any(s.depth != h * w * self.lanes for s in views):
+            return d, 1, h * w
+        return 1, 1, d * h * w
+
+    def planes(self) -> list[Plane]:
+        """Every image, depth and phase."""
+        g, xs, ys = self.geometry, self.xs, self.ys
+        if self.batch_is_row:
+            return [Plane(0, 0, (0,) * len(self.operands), 1, g.batch)]
+        merged = self._merged()
+        made = []
+        for image in range(g.batch):
+            for variant, phase in enumerate(self.phases):
+                depths, rows, pixels = merged or phase.count
+                for depth in range(depths):
+                    out = (phase.first[0] + depth * phase.step[0], phase.first[1], phase.first[2])
+                    stride = 1 if g.transposed else g.axes[0].stride
+                    made.append(
+                        Plane(
+                            image * xs.image + depth * stride * xs.depth,
+                            _offset(ys, image, out),
+                            tuple(_offset(o.strides, image, out) for o in self.operands),
+                            rows,
+                            pixels,
+                            variant,
+                        )
+                    )
+        return made
+
+    # --- weights and tables -------------------------------------------------------------------------------------------
+    def _taps(self, phase: Phase) -> list[tuple[int, int]]:
+        """(index of the weight among all taps, input offset) of a phase's taps in order."""
+        kernels, strides = [a.kernel for a in self.geometry.axes], (self.xs.depth, self.xs.height, self.xs.width)
+        made = []
+        for taps in itertools.product(*phase.taps):
+            index, offset = 0, 0
+            for (k, shift), size, stride in zip(taps, kernels, strides, strict=True):
+                index, offset = index * size + k, offset + shift * stride
+            made.append((index, offset))
+        return made
+
+    def _table(self, group: FilterGroup, phase: Phase) -> np.ndarray:
+        taps = [offset for _, offset in self._taps(phase)]
+        entries = []
+        for channel, count in channel_runs(group, self.lanes):
+            base = channel // self.lanes * self.xs.block + channel % self.lanes
+            entries += [(base + offset, count) for offset in taps]
+        return np.array(entries, np.int64).reshape(-1, 2)
+
+    def _planar_table(self) -> np.ndarray:
+        depth, height, width = self.phases[0].taps
+        joined = self._row_is_run()
+        entries = []
+        for channel in range(self.geometry.channels):
+            for (_, d), (_, h) in itertools.product(depth, height):
+                base = channel * self.xs.block + d * self.xs.depth + h * self.xs.height
+                if joined:
+                    entries.append((base + width[0][1], len(width)))
+                else:
+                    entries += [(base + w, 1) for _, w in width]
+        return np.array(entries, np.int64).reshape(-1, 2)
+
+    def _row_is_run(self) -> bool:
+        return self.geometry.axes[2].dilation == 1
+
+    def _filters_first(self) -> np.ndarray:
+        """The weights as [filters, channels of a group, taps]."""
+        g, w = self.geometry, self.parts.weights.astype(np.float32, copy=False)
+        if not g.transposed:
+            return w.reshape(g.filters, g.group_channels, g.taps)
+        grouped = w.reshape(g.groups, g.group_channels, g.group_filters, g.taps)
+        return grouped.transpose(0, 2, 1, 3).reshape(g.filters, g.group_channels, g.taps)
+
+    def _packed(self, groups: Sequence[FilterGroup]) -> tuple[np.ndarray, list[list[int]]]:
+        """Packed weights of all variants, and for each variant where each group's begin. Kept for the session."""
+        key = ("conv.weights", id(self.parts.weights), self.isa.name, self.planar, tuple(groups))
+        entry = self.context.cache.get(key)
+        if entry is None:
+            entry = (self.parts.weights, *self._pack(groups))
+            self.context.cache[key] = entry
+        return entry[1], entry[2]
+
+    def _pack(self, groups: Sequence[FilterGroup]) -> tuple[np.ndarray, list[list[int]]]:
+        g, weights = self.geometry, self._filters_first()
+        if self.planar:
+            rows = weights.reshape(g.filters, g.channels, -1, g.axes[2].kernel)
+            packed, starts = pack_planar(rows, groups, self.lanes)
+            return packed, [starts]
+        if len(self.phases) == 1 and not g.transposed:
+            packed, starts = pack_blocked(weights, groups, self.lanes, g.group_filters)
+            return packed, [starts]
+        parts, all_starts, size = [], [], 0
+        for phase in self.phases:
+            chosen = weights[:, :, [index for index, _ in self._taps(phase)]]
+            packed, starts = pack_blocked(chosen, groups, self.lanes, g.group_filters)
+            used = sum(v.vectors * self.lanes * (v.last - v.first) for v in groups) * chosen.shape[2]
+            all_starts.append([size + s for s in starts])
+            parts.append(packed[:used])
+            size += used
+        return np.concatenate([*parts, np.zeros(1, np.float32)]), all_starts
+
+    # --- steps --------------------------------------------------------------------------------------------------------
+    def steps(self) -> list[NativeStep]:
+        """One step for each number of vectors in the filter groups."""
+        g, lanes = self.geometry, self.lanes
+        planes = self.planes()
+        pixels = max(plane.pixels for plane in planes)
+        filters = filter_groups(splits_of(self.isa, g, pixels), lanes, g.filters, g.group_channels, g.group_filters)
+        packed, starts = self._packed(filters)
+        bias = padded_vector(self.parts.bias, self.blocks + 8, lanes)
+        groups = [self._group(f, tuple(s[i] for s in starts)) for i, f in enumerate(filters)]
+        made = []
+        for vectors in dict.fromkeys(f.vectors for f in filters):
+            chosen = [i for i, f in enumerate(filters) if f.vectors == vectors]
+            made.append(
+                self._step(vectors, [filters[i] for i in chosen], [groups[i] for i in chosen], planes, packed, bias)
+            )
+        return [replace(step, barrier=False) for step in made[:-1]] + made[-1:]
+
+    def _group(self, filters: FilterGroup, starts: tuple[int, ...]) -> Group:
+        if self.planar:
+            tables: tuple[np.ndarray, ...] = (self._planar_table(),)
+        else:
+            tables = tuple(self._table(filters, phase) for phase in self.phases)
+        operands = tuple(filters.block * o.strides.block for o in self.operands)
+        return Group(starts, tables, filters.block * self.lanes, filters.block * self.ys.block, operands)
+
+    def _pixel(self) -> tuple[int, int]:
+        """Floats between neighbouring output pixels in input and output."""
+        if self.batch_is_row:
+            return self.xs.image, self.ys.image
+        width = self.geometry.axes[2]
+        if self.geometry.transposed:
+            return self.xs.width, self.ys.width * width.stride
+        return self.xs.width * width.stride, self.ys.width
+
+    def _rows(self) -> tuple[int, int, tuple[int, ...]]:
+        """Floats between neighbouring output rows in input, output and operands."""
+        height: Axis = self.geometry.axes[1]
+        inner, outer = (1, height.stride) if self.geometry.transposed else (height.stride, 1)
+        return (
+            self.xs.height * inner,
+            self.ys.height * outer,
+            tuple(o.strides.height * outer for o in self.operands),
+        )
+
+    def _step(
+        self,
+        vectors: int,
+        filters: Sequence[FilterGroup],
+        groups: Sequence[Group],
+        planes: Sequence[Plane],
+        packed: np.ndarray,
+        bias: np.ndarray,
+    ) -> NativeStep:
+        pixel, output_pixel = self._pixel()
+        structure = Structure(self.isa, pixel, output_pixel, vectors, widths(self.isa, vectors))
+        rows = self._rows()
+        header = [rows[0], self.ys.block, rows[1]]
+        for operand, row in zip(self.operands, rows[2], strict=True):
+            header += [operand.strides.block, row]
+        load = Load(
+            groups=len(filters),
+            group_floats=max(int(t[:, 1].sum()) for g in groups for t in g.tables) * vectors * self.lanes,
+            input_floats=self.geometry.batch * self.geometry.channels * math.prod(a.size for a in self.geometry.axes),
+            tiles=sum(p.rows * cover(self.isa, vectors, p.pixels).tiles for p in planes),
+            rows=sum(p.rows for p in planes),
+            pixels=sum(p.rows * p.pixels for p in planes),
+            channels=max(f.last - f.first for f in filters),
+            taps=self.geometry.taps,
+        )
+        params = parameters(structure, self.epilogue, header, groups, planes, schedule(load, self.target), rows)
+        refs = (Ref(self.x), Ref(packed), Ref(bias), Ref(self.y), *(o.ref for o in self.operands))
+        name = f"conv.{'planar' if self.planar else 'direct'}x{vectors}"
+        return NativeStep(generator.kernel(structure, self.epilogue), refs, params, name=name)
+
+
+def _offset(strides: Strided, image: int, position: tuple[int, int, int]) -> int:
+    d, h, w = position
+    return image * strides.image + d * strides.depth + h * strides.height + w * strides.width

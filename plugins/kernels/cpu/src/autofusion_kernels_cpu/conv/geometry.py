@@ -1,0 +1,144 @@
+"""A convolution's shape, attributes and padding in one normal form: three spatial axes, explicit pads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autofusion.ir.graph import Node
+from autofusion.ir.operators import attribute
+
+AXES = 3
+"""Spatial axes of the normal form (depth, height, width); missing ones have size 1 and come first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One spatial axis. `low` is the padding before the first element; what comes after the last follows from `out`."""
+
+    size: int
+    out: int
+    kernel: int
+    stride: int
+    dilation: int
+    low: int
+
+    @property
+    def high(self) -> int:
+        """Zeros that the last window reads beyond the last element (never negative)."""
+        return max((self.out - 1) * self.stride + (self.kernel - 1) * self.dilation - self.low - (self.size - 1), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """`batch` images of `channels`, `groups` groups, `filters` output channels in all; `rank` spatial axes in the
+    node."""
+
+    batch: int
+    channels: int
+    filters: int
+    groups: int
+    rank: int
+    axes: tuple[Axis, Axis, Axis]
+    transposed: bool = False
+
+    @property
+    def group_channels(self) -> int:
+        return self.channels // self.groups
+
+    @property
+    def group_filters(self) -> int:
+        return self.filters // self.groups
+
+    @property
+    def taps(self) -> int:
+        return math.prod(axis.kernel for axis in self.axes)
+
+    @property
+    def is_pointwise(self) -> bool:
+        """True for a 1x1 convolution with stride 1 and no padding."""
+        return all(a.kernel == 1 and a.stride == 1 and a.low == 0 and a.out == a.size for a in self.axes)
+
+    @property
+    def is_depthwise(self) -> bool:
+        return self.group_channels == 1 and self.group_filters == 1 and not self.transposed
+
+    @property
+    def multiplications(self) -> float:
+        """Multiply-adds that the definition asks for."""
+        positions = math.prod(a.size if self.transposed else a.out for a in self.axes)
+        inner, outer = self.group_channels, self.filters
+        if self.transposed:
+            inner, outer = self.group_filters, self.channels
+        return float(self.batch * outer * positions * inner * self.taps)
+
+    @property
+    def border(self) -> tuple[int, ...]:
+        """Zeros that the kernel reads around the input, over the node's axes in the order of pads."""
+        own = self.axes[AXES - self.rank :]
+        reach = [transposed_reach(a) for a in own] if self.transposed else [(a.low, a.high) for a in own]
+        # Negative padding crops: the kernel starts inside.
+        return tuple(max(low, 0) for low, _ in reach) + tuple(max(high, 0) for _, high in reach)
+
+
+def transposed_phases(axis: Axis) -> list[tuple[int, int, list[tuple[int, int]]]]:
+    """For each remainder of the output position: (first position, count, [(kernel index, input shift)]).
+
+    Output position `first + stride * q` sums `input[q + shift] * weight[kernel index]`.
+    """
+    phases = []
+    for first in range(min(axis.stride, axis.out)):
+        taps = []
+        for k in range(axis.kernel):
+            distance = first + axis.low - k * axis.dilation
+            if distance % axis.stride == 0:
+                taps.append((k, distance // axis.stride))
+        phases.append((first, -(-(axis.out - first) // axis.stride), taps))
+    return phases
+
+
+def transposed_reach(axis: Axis) -> tuple[int, int]:
+    """Zeros needed before and after the input of a transposed convolution's axis."""
+    low = high = 0
+    for _, count, taps in transposed_phases(axis):
+        for _, shift in taps:
+            low = max(low, -shift)
+            high = max(high, count - 1 + shift - (axis.size - 1))
+    return low, high
+
+
+def geometry_of(node: Node) -> Geometry:
+    """The geometry of a Conv or ConvTranspose node with static types."""
+    transposed = node.op == "ConvTranspose"
+    x, w = node.inputs[0], node.inputs[1]
+    assert x is not None and w is not None
+    shape, weights, out = x.tensor.static_shape, w.tensor.static_shape, node.output.tensor.static_shape
+    rank = len(shape) - 2
+    strides = _spatial(attribute(node, "strides"), rank, 1)
+    dilations = _spatial(attribute(node, "dilations"), rank, 1)
+    pads = _spatial(attribute(node, "pads"), 2 * rank, 0)
+    mode = attribute(node, "auto_pad") or "NOTSET"
+    extra = _spatial(attribute(node, "output_padding"), rank, 0) if transposed else [0] * rank
+    explicit = transposed and attribute(node, "output_shape") is not None
+    axes = [Axis(1, 1, 1, 1, 1, 0)] * (AXES - rank)
+    for i in range(rank):
+        size, result, kernel = shape[i + 2], out[i + 2], weights[i + 2]
+        extent = (kernel - 1) * dilations[i] + 1
+        low = 0 if mode == "VALID" else pads[i]
+        if transposed:
+            total = strides[i] * (size - 1) + extra[i] + extent - result
+        else:
+            total = (result - 1) * strides[i] + extent - size
+        if explicit or mode.startswith("SAME"):
+            # The larger half comes first, except for SAME_UPPER (also where an output shape is stated).
+            padding = max(total, 0)
+            low = padding // 2 if mode == "SAME_UPPER" else padding - padding // 2
+        axes.append(Axis(size, result, kernel, strides[i], dilations[i], low))
+    groups = attribute(node, "group")
+    filters = weights[1] * groups if transposed else weights[0]
+    return Geometry(shape[0], shape[1], filters, groups, rank, (axes[0], axes[1], axes[2]), transposed)
+
+
+def _spatial(stated: Sequence[int] | None, count: int, default: int) -> list[int]:
+    return [default] * count if stated is None else [int(v) for v in stated]

@@ -1,0 +1,49 @@
+"""Offers for convolutions: which algorithms can run a node, and what each would cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autofusion.cost.target import Target
+from autofusion.ir.graph import Node
+from autofusion.lowering.contract import Layout, Offer, Operand, Refused
+from autofusion_kernels_cpu.codegen.isa import host_isa
+from autofusion_kernels_cpu.conv import direct
+from autofusion_kernels_cpu.conv.anchored import Anchored, anchored
+from autofusion_kernels_cpu.support import traffic_seconds
+
+
+def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
+    """All algorithms that can run the node, on blocked tensors, and on a plain image if it has few channels."""
+    parts = anchored(node)
+    if isinstance(parts, str):
+        return Refused(parts)
+    made = [_direct(parts, target, planar=False)]
+    g = parts.geometry
+    if g.channels < target.lanes and g.groups == 1 and not g.transposed:
+        made.append(_direct(parts, target, planar=True))
+    return made
+
+
+def seconds(parts: Anchored, target: Target, cycles: float, weight_bytes: float) -> float:
+    """Time of `cycles` of arithmetic on all cores, or of the traffic if that is slower."""
+    isa = host_isa(target.isa)
+    # Two vector FMAs a cycle make the peak.
+    frequency = target.peak_flops / (4 * isa.lanes)
+    tensors = [parts.anchor.inputs[0], parts.anchor.output, *(leaf.value for leaf in parts.epilogue.leaves)]
+    moved = weight_bytes + sum(v.tensor.nbytes for v in tensors if v is not None)
+    return max(cycles / frequency / target.threads, traffic_seconds(target, moved))
+
+
+def _direct(parts: Anchored, target: Target, planar: bool) -> Offer:
+    isa = host_isa(target.isa)
+    layout, plain = Layout(isa.lanes), Layout()
+    cycles = direct.cost(isa, parts.geometry, planar)
+    name = "conv.planar" if planar else "conv.direct"
+    return Offer(
+        name,
+        parts.operands(plain if planar else layout, parts.geometry.border, layout),
+        (Operand(layout, bordered=True),),
+        direct.DirectConv(parts, planar),
+        seconds=seconds(parts, target, cycles, parts.weights.nbytes),
+    )

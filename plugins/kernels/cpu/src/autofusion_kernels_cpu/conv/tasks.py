@@ -1,0 +1,256 @@
+"""Work of a convolution as tables of tasks: who computes what, in which order, with which weights coming next.
+
+Everything here is data for the one kernel in `conv.generator`; nothing of it changes a result, not even its rounding.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from autofusion_kernels_cpu.codegen.epilogue import Epilogue
+from autofusion_kernels_cpu.conv import generator
+from autofusion_kernels_cpu.conv.generator import FIRST, LAST, Structure
+from autofusion_kernels_cpu.conv.tiles import cover
+
+LINE = 16
+"""float32 in a cache line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """A piece of the result with regular rows: one image, one depth, one phase of a transposed convolution.
+
+    Offsets count floats from the first element of the views. `variant` selects the groups' tables and weights.
+    """
+
+    input: int
+    output: int
+    operands: tuple[int, ...]
+    rows: int
+    pixels: int
+    variant: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """A filter group: its weights (float offset) and table (int64 [entries, 2]: input offset, k) for each variant.
+
+    `operands` are added to the operands' offsets.
+    """
+
+    weights: tuple[int, ...]
+    tables: tuple[np.ndarray, ...]
+    bias: int
+    output: int
+    operands: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How to cut and order the work. `filter_threads` times `plane_threads` is the number of threads.
+
+    `block_pixels > 0`: that many pixels at a time meet all filter groups. Otherwise a filter group meets all pixels
+    before the next one, `chunk_floats` of its weights at a time, prefetching what follows.
+    """
+
+    filter_threads: int
+    plane_threads: int
+    block_pixels: int = 0
+    chunk_floats: int = 0
+    prefetch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    plane: Plane
+    first_row: int
+    rows: int
+    first_tile: int
+    tiles: int
+
+
+def parameters(
+    structure: Structure,
+    epilogue: Epilogue,
+    header: Sequence[int],
+    groups: Sequence[Group],
+    planes: Sequence[Plane],
+    schedule: Schedule,
+    strides: tuple[int, int, tuple[int, ...]],
+) -> np.ndarray:
+    """All parameters of one native step; `strides` are the row strides of input, output and operands."""
+    threads = schedule.filter_threads * schedule.plane_threads
+    writer = _Writer(structure, epilogue, strides)
+    base = len(header) + 2 * threads
+    shares, records = [], 0
+    for thread in range(threads):
+        f, p = divmod(thread, schedule.plane_threads)
+        mine = groups[_cut(len(groups), f, schedule.filter_threads) : _cut(len(groups), f + 1, schedule.filter_threads)]
+        pieces = _share(structure, planes, p, schedule.plane_threads)
+        before = len(writer.tasks)
+        if schedule.block_pixels:
+            for piece in _blocks(structure, pieces, schedule.block_pixels):
+                for group in mine:
+                    writer.add(group, [piece], 0)
+        else:
+            for group in mine:
+                writer.add(group, pieces, schedule.chunk_floats)
+        writer.link(before, schedule.prefetch)
+        size = generator.task_size(structure, epilogue)
+        shares += [base + records * size, base + (records + len(writer.tasks) - before) * size]
+        records = len(writer.tasks)
+    return writer.finish([*header, *shares])
+
+
+def _cut(total: int, index: int, parts: int) -> int:
+    return total * index // parts
+
+
+def _tiles(structure: Structure, plane: Plane) -> int:
+    return cover(structure.isa, structure.vectors, plane.pixels).tiles
+
+
+def _share(structure: Structure, planes: Sequence[Plane], index: int, parts: int) -> list[_Piece]:
+    """One thread's pieces of all planes: whole rows if there are enough of them, tiles otherwise."""
+    rows = sum(plane.rows for plane in planes)
+    if rows % parts == 0 or rows >= 8 * parts:
+        first, last, position, pieces = _cut(rows, index, parts), _cut(rows, index + 1, parts), 0, []
+        for plane in planes:
+            low, high = max(first - position, 0), min(last - position, plane.rows)
+            if low < high:
+                pieces.append(_Piece(plane, low, high - low, 0, _tiles(structure, plane)))
+            position += plane.rows
+        return pieces
+    pieces = []
+    for plane in planes:
+        tiles = _tiles(structure, plane)
+        low, high = _cut(tiles, index, parts), _cut(tiles, index + 1, parts)
+        if low < high and plane.rows:
+            pieces.append(_Piece(plane, 0, plane.rows, low, high - low))
+    return pieces
+
+
+def _blocks(structure: Structure, pieces: Sequence[_Piece], pixels: int) -> list[_Piece]:
+    """Pieces of about `pixels` each."""
+    made = []
+    for piece in pieces:
+        width = max(piece.plane.pixels, 1)
+        tiles = max(1, round(pixels / max(width / max(_tiles(structure, piece.plane), 1), 1)))
+        if piece.tiles > tiles:
+            for row in range(piece.rows):
+                for tile in range(0, piece.tiles, tiles):
+                    count = min(tiles, piece.tiles - tile)
+                    made.append(_Piece(piece.plane, piece.first_row + row, 1, piece.first_tile + tile, count))
+            continue
+        rows = max(1, pixels // width)
+        for row in range(0, piece.rows, rows):
+            count = min(rows, piece.rows - row)
+            made.append(_Piece(piece.plane, piece.first_row + row, count, piece.first_tile, piece.tiles))
+    return made
+
+
+class _Writer:
+    """Collects tasks and tables."""
+
+    def __init__(self, structure: Structure, epilogue: Epilogue, strides: tuple[int, int, tuple[int, ...]]) -> None:
+        self.structure, self.epilogue = structure, epilogue
+        self.input_row, self.output_row, self.operand_rows = strides
+        self.tasks: list[list[int]] = []
+        self._tables: dict[bytes, int] = {}
+        self._table_parts: list[np.ndarray] = []
+        self._table_size = 0
+        # Passes over its table, and weights, of each task.
+        self._passes: list[int] = []
+        self._ranges: list[tuple[int, int]] = []
+
+    def _table(self, table: np.ndarray) -> int:
+        key = table.tobytes()
+        if key not in self._tables:
+            self._tables[key] = self._table_size
+            self._table_parts.append(table.ravel())
+            self._table_size += table.size
+        return self._tables[key]
+
+    def add(self, group: Group, pieces: Sequence[_Piece], chunk_floats: int) -> None:
+        """Tasks of a group: all pieces for a chunk of the table, then the next chunk."""
+        lanes = self.structure.isa.lanes * self.structure.vectors
+        for variant in dict.fromkeys(piece.plane.variant for piece in pieces):
+            table, weights = group.tables[variant], group.weights[variant]
+            own = [piece for piece in pieces if piece.plane.variant == variant]
+            position = self._table(table)
+            before = np.concatenate([[0], np.cumsum(table[:, 1])]) * lanes
+            bounds = _chunks(before, chunk_floats)
+            for start, stop in bounds:
+                flags = (FIRST if start == 0 else 0) | (LAST if stop == len(table) else 0)
+                span = (weights + int(before[start]), weights + int(before[stop]))
+                for piece in own:
+                    self._task(group, piece, position + start * generator.TABLE_ENTRY, stop - start, flags, span)
+
+    def _task(self, group: Group, piece: _Piece, table: int, taps: int, flags: int, span: tuple[int, int]) -> None:
+        plane, row = piece.plane, piece.first_row
+        counts = cover(self.structure.isa, self.structure.vectors, plane.pixels).counts
+        starts, tiles, pixel, seen = [], 0, 0, 0
+        for width, count in zip(self.structure.widths, counts, strict=True):
+            low = min(max(piece.first_tile - seen, 0), count)
+            high = min(max(piece.first_tile + piece.tiles - seen, 0), count)
+            starts += [pixel + low * width, high - low]
+            tiles += high - low
+            pixel += count * width
+            seen += count
+        operands = [
+            base + own + row * step
+            for base, own, step in zip(plane.operands, group.operands, self.operand_rows, strict=True)
+        ]
+        self.tasks.append(
+            [
+                piece.rows,
+                plane.input + row * self.input_row,
+                span[0],
+                group.bias,
+                plane.output + group.output + row * self.output_row,
+                table,
+                taps,
+                flags,
+                plane.pixels,
+                span[0],
+                span[0],
+                0,
+                *operands,
+                *starts,
+            ]
+        )
+        self._passes.append(max(piece.rows * tiles * taps, 1))
+        self._ranges.append(span)
+
+    def link(self, first: int, prefetch: bool) -> None:
+        """Let every task since `first` ask for the weights of the one after it."""
+        if not prefetch:
+            return
+        at = generator.TASK.index("prefetch")
+        for i in range(first, len(self.tasks) - 1):
+            start, stop = self._ranges[i + 1]
+            if (start, stop) != self._ranges[i]:
+                lines = -(-(stop - start) // LINE)
+                step = -(-lines // self._passes[i]) * LINE
+                self.tasks[i][at : at + 3] = [start, stop, step]
+
+    def finish(self, head: Sequence[int]) -> np.ndarray:
+        """Header and shares, tasks, tables."""
+        tasks = np.array(self.tasks, np.int64)
+        if len(tasks):
+            tasks[:, generator.TASK.index("table")] += len(head) + tasks.size
+        return np.concatenate([np.array(head, np.int64), tasks.ravel(), *self._table_parts]).astype(np.int64)
+
+
+def _chunks(before: np.ndarray, chunk_floats: int) -> list[tuple[int, int]]:
+    """Ranges of table entries of about `chunk_floats` weights each (0: one range)."""
+    entries, total = len(before) - 1, int(before[-1])
+    if not chunk_floats or total <= chunk_floats or not entries:
+        return [(0, entries)]
+    parts = -(-total // chunk_floats)
+    cuts = sorted({_cut(entries, i, parts) for i in range(parts + 1)})
+    return list(itertools.pairwise(cuts))

@@ -1,0 +1,102 @@
+"""Register tiles: how many channel blocks and pixels one pass holds in registers, and how tiles cover a row.
+
+A tile of `width` pixels and `vectors` channel blocks needs `width * vectors` accumulators, `vectors` weights and one
+broadcast; one register too many costs half the speed. The widths are a fixed few for each number of vectors, so that
+any row length is covered by code that exists already.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from autofusion_kernels_cpu.codegen.isa import Isa
+
+# Two FMAs and two loads a cycle, four cycles from an FMA to the next on the same accumulator.
+_ISSUE, _LATENCY = 2, 4
+# Cycles for each table entry beyond its FMAs, as a fraction of a k step: keeps narrow tiles from being free.
+_OVERHEAD = 0.25
+_WIDE = 8
+"""Channel blocks of the tile for very short rows, where weights are used once or twice."""
+
+
+@functools.cache
+def widths(isa: Isa, vectors: int) -> tuple[int, ...]:
+    """Tile widths that fit the registers, widest first; empty if none does. There is always a width of one."""
+    if vectors == _WIDE:
+        # With one pixel the weights need no registers: each is an operand of its only FMA.
+        return (2, 1) if isa.registers >= 3 * _WIDE + 1 else (1,)
+    most = (isa.registers - 1 - vectors) // vectors
+    if most < 2 or vectors > _WIDE:
+        return ()
+    # About 3/4 and 1/2 of the widest cover most lengths with little left over.
+    most = min(most, 20)
+    chosen = {most, round(most * 0.86), round(most * 0.7), round(most * 0.5), round(most * 0.29), 1}
+    return tuple(sorted((w for w in chosen if w >= 1), reverse=True))
+
+
+def cycles(isa: Isa, vectors: int, width: int) -> float:
+    """Cycles of one k step of a tile, if everything is in the first-level cache."""
+    fmas = width * vectors
+    loads = vectors + width
+    return max(fmas / _ISSUE, loads / _ISSUE, _LATENCY) + _OVERHEAD
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """Tiles that cover a row: `counts` of each width, and the cycles of one k step of all of them."""
+
+    counts: tuple[int, ...]
+    cycles: float
+
+    @property
+    def tiles(self) -> int:
+        return sum(self.counts)
+
+
+@functools.lru_cache(4096)
+def cover(isa: Isa, vectors: int, pixels: int) -> Cover:
+    """The cheapest tiles for a row of `pixels`; the last may overlap the one before it."""
+    available = [w for w in widths(isa, vectors) if w <= pixels]
+    cost = {w: cycles(isa, vectors, w) for w in available}
+    widest = available[0]
+    # Whole tiles of the widest kind first: the rest is small enough for a table of all lengths.
+    bulk = max(0, pixels // widest - 3)
+    rest = pixels - bulk * widest
+    best: list[tuple[float, int]] = [(0.0, 0)]
+    for length in range(1, rest + 1):
+        best.append(min((best[max(length - w, 0)][0] + cost[w], w) for w in available))
+    counts = dict.fromkeys(widths(isa, vectors), 0)
+    counts[widest] = bulk
+    total, length = bulk * cost[widest] + best[rest][0], rest
+    while length > 0:
+        width = best[length][1]
+        counts[width] += 1
+        length -= width
+    return Cover(tuple(counts.values()), total)
+
+
+@functools.lru_cache(4096)
+def channel_groups(isa: Isa, blocks: int, pixels: int) -> tuple[int, ...]:
+    """How many channel blocks each group of output channels has, so that rows of `pixels` take the fewest cycles.
+
+    The groups follow each other; equal ones are neighbours. One number of vectors is one kernel, so a second one must
+    pay.
+    """
+    choices = [v for v in (1, 2, 3, 4, 5, 6, _WIDE) if v <= blocks and widths(isa, v)]
+    if pixels > 2:
+        choices = [v for v in choices if v != _WIDE] or choices
+    cost = {v: cover(isa, v, pixels).cycles for v in choices}
+    best: tuple[float, tuple[int, ...]] | None = None
+    for main in choices:
+        for other in choices:
+            for rest in range(0, blocks // other + 1):
+                left = blocks - rest * other
+                if left % main or (rest and other == main):
+                    continue
+                price = left // main * cost[main] + rest * cost[other]
+                price *= 1.02 if rest else 1.0
+                if best is None or price < best[0] - 1e-9:
+                    best = (price, (main,) * (left // main) + (other,) * rest)
+    assert best is not None
+    return best[1]

@@ -1,0 +1,113 @@
+"""Convolution weights as the kernel reads them: [filter group][table entry][k][lanes of the group]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class FilterGroup:
+    """Output channel blocks that one tile computes together, and the input channels that they read.
+
+    `block` is the first output block, `vectors` how many; input channels `first` to `last` (exclusive).
+    """
+
+    block: int
+    vectors: int
+    first: int
+    last: int
+
+
+def filter_groups(
+    splits: Sequence[int], lanes: int, filters: int, group_channels: int, group_filters: int
+) -> list[FilterGroup]:
+    """Filter groups of `splits` channel blocks each, with the input channels of every convolution group they touch."""
+    made, block = [], 0
+    for vectors in splits:
+        first = block * lanes // group_filters
+        last = (min((block + vectors) * lanes, filters) - 1) // group_filters
+        made.append(FilterGroup(block, vectors, first * group_channels, (last + 1) * group_channels))
+        block += vectors
+    return made
+
+
+def channel_runs(group: FilterGroup, lanes: int) -> list[tuple[int, int]]:
+    """The group's input channels as (first channel, count), cut where a channel block of the input ends."""
+    runs, channel = [], group.first
+    while channel < group.last:
+        end = min((channel // lanes + 1) * lanes, group.last)
+        runs.append((channel, end - channel))
+        channel = end
+    return runs
+
+
+def dense(weights: np.ndarray, group: FilterGroup, lanes: int, group_filters: int) -> np.ndarray:
+    """The group's weights [vectors * lanes, last - first, taps] with zeros where filter and channel are of different
+    convolution groups, and for filters past the last. `weights` is [filters, channels of a group, taps]."""
+    filters, per_group, taps = weights.shape
+    start = group.block * lanes
+    stop = min(start + group.vectors * lanes, filters)
+    result = np.zeros((group.vectors * lanes, group.last - group.first, taps), np.float32)
+    if group.last - group.first == per_group:
+        result[: stop - start] = weights[start:stop]
+        return result
+    for f in range(start, stop):
+        channel = f // group_filters * per_group - group.first
+        result[f - start, channel : channel + per_group] = weights[f]
+    return result
+
+
+def pack_blocked(
+    weights: np.ndarray, groups: Sequence[FilterGroup], lanes: int, group_filters: int
+) -> tuple[np.ndarray, list[int]]:
+    """Packed weights for blocked input (entries: channel run, then tap; k: channels of the run), and where each group's
+    begin."""
+    parts, starts, size = [], [], 0
+    for group in groups:
+        own = dense(weights, group, lanes, group_filters)
+        starts.append(size)
+        for channel, count in channel_runs(group, lanes):
+            run = own[:, channel - group.first : channel - group.first + count]
+            parts.append(run.transpose(2, 1, 0).ravel())
+            size += parts[-1].size
+    return aligned_concatenation(parts, size), starts
+
+
+def pack_planar(weights: np.ndarray, groups: Sequence[FilterGroup], lanes: int) -> tuple[np.ndarray, list[int]]:
+    """Packed weights for plain input (entries: channel and tap outside a row; k: taps of a row), and where each group's
+    begin. `weights` is [filters, channels, taps outside, taps of a row]; one convolution group."""
+    parts, starts, size = [], [], 0
+    for group in groups:
+        start = group.block * lanes
+        own = np.zeros((group.vectors * lanes, *weights.shape[1:]), np.float32)
+        chosen = weights[start : start + group.vectors * lanes]
+        own[: len(chosen)] = chosen
+        starts.append(size)
+        parts.append(own.transpose(1, 2, 3, 0).ravel())
+        size += parts[-1].size
+    return aligned_concatenation(parts, size), starts
+
+
+def aligned_concatenation(parts: Sequence[np.ndarray], size: int) -> np.ndarray:
+    """The parts after each other in one array of float32 that starts on a cache line."""
+    result = aligned_zeros(size)
+    np.concatenate([*parts, np.zeros(0, np.float32)], out=result[:size] if size else np.zeros(0, np.float32))
+    return result
+
+
+def aligned_zeros(count: int) -> np.ndarray:
+    """`count` (at least one) float32 zeros that start on a cache line."""
+    raw = np.zeros(max(count, 1) * 4 + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + max(count, 1) * 4].view(np.float32)
+
+
+def padded_vector(values: np.ndarray | None, blocks: int, lanes: int) -> np.ndarray:
+    """One number for each channel, with zeros up to whole blocks (None: all zero)."""
+    result = aligned_zeros(blocks * lanes)
+    if values is not None:
+        result[: values.size] = values.ravel()
+    return result
