@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx_models import check_against_ort, model
 from onnx import helper
+from onnx_models import check_against_ort, model
 
 RNG = np.random.default_rng(0)
 
