@@ -129,7 +129,7 @@ MULTI = sorted(name for name, case in CASES.items() if len(case.ops) > 1)
 
 
 def test_whole_graphs_of_cases_written_in_several_operators() -> None:
-    """The same examples expanded into more basic operators: inference over graphs, with control flow and opset checks."""
+    """The same examples expanded into more basic operators: inference over graphs and their control flow."""
     ran = 0
     for name in MULTI:
         case = CASES[name]

@@ -93,12 +93,12 @@ def _infer_conv_transpose(node: Node) -> Sequence[Type | None]:
     spatial: list[Dim] = []
     for i, size in enumerate(dims[2:]):
         taps = kernel[i]
-        if same:
-            spatial.append(shapes.scaled(size, strides[i]))
-        elif isinstance(size, int) and isinstance(taps, int):
-            spatial.append((size - 1) * strides[i] + extra[i] + (taps - 1) * dilations[i] + 1 - sum(pads[i]))
-        else:
-            spatial.append(None)
+        if not isinstance(size, int) or not isinstance(taps, int):
+            spatial.append(size if same and strides[i] == 1 else None)
+            continue
+        whole = (size - 1) * strides[i] + extra[i] + (taps - 1) * dilations[i] + 1
+        # "Same" crops to size * stride; a kernel smaller than the stride does not reach that far.
+        spatial.append(min(whole, size * strides[i]) if same else whole - sum(pads[i]))
     return shapes.only(shapes.of(dtype, (dims[0], outputs, *spatial)))
 
 
