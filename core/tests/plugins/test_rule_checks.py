@@ -48,7 +48,7 @@ def test_good(pack: RulePack) -> None:
 BAD = [
     (_rewrite(op("Rellu", X)), "rule 'p.rule' names the operator 'Rellu', which does not exist; did you mean 'Relu'"),
     (_rewrite(op("Relu", op("Convv", X))), "names the operator 'Convv'"),
-    (_rewrite(op("Softmax", X, axes=1)), "asks for attribute 'axes', which 'Softmax' does not have; did you mean 'axis'"),
+    (_rewrite(op("Softmax", X, axes=1)), "attribute 'axes', which 'Softmax' does not have; did you mean 'axis'"),
     (_rewrite(op("Relu", var("y"))), "reads the value 'x', which its pattern does not bind"),
     (_rewrite(op("Relu", X), _named), "reads the node 'conv', which its pattern does not bind"),
     (_rewrite(op("Relu", X), _named), "reads the value 'scale', which its pattern does not bind"),

@@ -15,28 +15,30 @@ from autofusion_kernels_reference.support import Inputs, OpFunction, integers, n
 
 
 def _coordinates(mode: str, size: int, out: int, scale: float, roi: tuple[float, float]) -> np.ndarray:
-    """The input coordinate of each output position; ``out`` may differ from ``size * scale`` where it was rounded."""
-    x = np.arange(out, dtype=np.float64)
+    """The input coordinate of each output position, in float32: nearest modes round it, and scales are float32.
+
+    A scale of 0.6 is a little more than 3/5 in float32. Only in the same precision does 1.5 / 0.6 give 2.5, the tie that
+    whoever wrote the model had in mind, and not a coordinate that rounds to another element.
+    """
+    x, scale = np.arange(out, dtype=np.float32), np.float32(scale)
+    half = np.float32(0.5)
     if mode == "asymmetric":
         return x / scale
     if mode == "half_pixel":
-        return (x + 0.5) / scale - 0.5
+        return (x + half) / scale - half
     if mode == "half_pixel_symmetric":
         # Scaled as asked, then centred, so that a rounded size crops or extends both ends alike.
-        adjustment = out / (scale * size)
-        offset = size / 2 * (1 - adjustment)
-        return offset + (x + 0.5) / scale - 0.5
+        offset = np.float32(size / 2) * (1 - np.float32(out) / (scale * np.float32(size)))
+        return offset + (x + half) / scale - half
     if mode == "pytorch_half_pixel":
-        return (x + 0.5) / scale - 0.5 if scale * size > 1 else np.zeros(out)
-    # The length before rounding counts here, unless sizes were given.
-    length = scale * size
+        return (x + half) / scale - half if out > 1 else np.zeros(out, np.float32)
     if mode == "align_corners":
-        return x * (size - 1) / (length - 1) if length != 1 else np.zeros(out)
+        return x * np.float32(size - 1) / np.float32(out - 1) if out > 1 else np.zeros(out, np.float32)
     if mode == "tf_crop_and_resize":
-        start, end = roi
-        if length <= 1:
-            return np.full(out, 0.5 * (start + end) * (size - 1))
-        return start * (size - 1) + x * (end - start) * (size - 1) / (length - 1)
+        start, end, last = np.float32(roi[0]), np.float32(roi[1]), np.float32(size - 1)
+        if out <= 1:
+            return np.full(out, half * (start + end) * last)
+        return start * last + x * (end - start) * last / np.float32(out - 1)
     raise ValueError(f"unknown coordinate_transformation_mode '{mode}'")
 
 
@@ -120,7 +122,7 @@ def _resize(node: Node, inputs: Inputs) -> list[Any]:
         size = x.shape[axis]
         if out[i] == size and scales[i] == 1 and transform != "tf_crop_and_resize":
             continue
-        position = _coordinates(transform, size, out[i], scales[i], (roi[i], roi[i + len(axes)]))
+        position = _coordinates(transform, size, out[i], scales[i], (roi[i], roi[i + len(axes)])).astype(np.float64)
         if transform == "tf_crop_and_resize":
             along = [-1 if a == axis else 1 for a in range(x.ndim)]
             beyond = beyond | ((position < 0) | (position > size - 1)).reshape(along)

@@ -84,25 +84,29 @@ def _roi(node: Node, axes: int) -> list[tuple[float, float]]:
 
 
 def _coordinates(mode: str, size: int, out: int, scale: float, span: tuple[float, float]) -> np.ndarray:
-    """Where output positions lie on the input axis (the formulas of the operator's specification)."""
-    x = np.arange(out, dtype=np.float64)
-    # The length before it was rounded to `out` positions.
-    length = scale * size
+    """Where output positions lie on the input axis (the formulas of the operator's specification), in float32.
+
+    Scales are float32, in which 0.6 is a little more than 3/5: only in the same precision does a nearest mode meet the
+    ties that whoever wrote the model had in mind.
+    """
+    x, half, last = np.arange(out, dtype=np.float32), np.float32(0.5), np.float32(size - 1)
+    factor = np.float32(scale)
     if mode == "half_pixel":
-        return (x + 0.5) / scale - 0.5
+        return (x + half) / factor - half
     if mode == "asymmetric":
-        return x / scale
+        return x / factor
     if mode == "pytorch_half_pixel":
-        return (x + 0.5) / scale - 0.5 if length > 1 else np.zeros(out)
+        return (x + half) / factor - half if out > 1 else np.zeros(out, np.float32)
     if mode == "align_corners":
-        return x * (size - 1) / (length - 1) if length != 1 else np.zeros(out)
+        return x * last / np.float32(out - 1) if out > 1 else np.zeros(out, np.float32)
     if mode == "half_pixel_symmetric":
-        return size / 2 * (1 - out / length) + (x + 0.5) / scale - 0.5
+        offset = np.float32(size / 2) * (1 - np.float32(out) / (factor * np.float32(size)))
+        return offset + (x + half) / factor - half
     if mode == "tf_crop_and_resize":
-        start, end = span
-        if length <= 1:
-            return np.full(out, 0.5 * (start + end) * (size - 1))
-        return start * (size - 1) + x * (end - start) * (size - 1) / (length - 1)
+        start, end = np.float32(span[0]), np.float32(span[1])
+        if out <= 1:
+            return np.full(out, half * (start + end) * last)
+        return start * last + x * (end - start) * last / np.float32(out - 1)
     raise UnsupportedResize(f"its coordinate_transformation_mode '{mode}' is unknown")
 
 
@@ -110,7 +114,7 @@ def _taps(node: Node, size: int, out: int, scale: float, span: tuple[float, floa
     if not size or not out:
         return Taps(np.zeros((out, 1), np.int64), np.ones((out, 1)))
     transform = _transform(node)
-    x = _coordinates(transform, size, out, scale, span)
+    x = _coordinates(transform, size, out, scale, span).astype(np.float64)
     if transform == "tf_crop_and_resize" and ((x < 0) | (x > size - 1)).any():
         raise UnsupportedResize("it extrapolates beyond its input")
     mode = node.attr("mode") or "nearest"
