@@ -17,7 +17,7 @@ def _heads(x: np.ndarray, heads: int | None) -> np.ndarray:
         return x
     if heads is None:
         raise ValueError("rank-3 operands need q_num_heads and kv_num_heads")
-    return x.reshape(x.shape[0], x.shape[1], heads, -1).transpose(0, 2, 1, 3)
+    return x.reshape(x.shape[0], x.shape[1], heads, x.shape[2] // heads).transpose(0, 2, 1, 3)
 
 
 def _bias(node: Node, mask: np.ndarray | None, queries: int, keys: int, past: int) -> np.ndarray:
@@ -67,7 +67,7 @@ def _attention(node: Node, inputs: Inputs) -> list[Any]:
     seen.append(weights)
     y = np.matmul(weights, values)
     if flat:
-        y = y.transpose(0, 2, 1, 3).reshape(y.shape[0], y.shape[2], -1)
+        y = y.transpose(0, 2, 1, 3).reshape(y.shape[0], y.shape[2], y.shape[1] * y.shape[3])
     return [y.astype(value_dtype if flat else dtype), k, v, seen[node.attr("qk_matmul_output_mode", 0)].astype(dtype)]
 
 

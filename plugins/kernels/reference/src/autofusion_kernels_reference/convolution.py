@@ -148,11 +148,11 @@ def _conv_transpose(node: Node, inputs: Inputs) -> list[Any]:
     low, high = _transpose_pads(node, size, extent, strides, extra)
     full = [(m - 1) * s + e + o for m, s, e, o in zip(size, strides, extent, extra, strict=True)]
     y = np.zeros((n, groups * per_group, *full))
-    source = wide(x).reshape(n, groups, c // groups, -1)
+    source = wide(x).reshape(n, groups, c // groups, math.prod(size))
     weights = wide(w).reshape(groups, c // groups, per_group, *kernel)
     for tap in taps(kernel):
         product = np.matmul(weights[(..., *tap)].swapaxes(1, 2), source)
-        _tap_view(y, tap, size, strides, dilations)[...] += product.reshape(n, -1, *size)
+        _tap_view(y, tap, size, strides, dilations)[...] += product.reshape(n, groups * per_group, *size)
     y = pad(y, [0, 0, *(-p for p in low)], [0, 0, *(-p for p in high)])
     return [_with_bias(y, bias).astype(x.dtype)]
 

@@ -82,7 +82,7 @@ def _instance_normalization(node: Node, inputs: Inputs) -> list[Any]:
 def _group_normalization(node: Node, inputs: Inputs) -> list[Any]:
     x, scale, bias = inputs
     groups = node.attrs["num_groups"]
-    y = wide(x).reshape(x.shape[0], groups, -1)
+    y = wide(x).reshape(x.shape[0], groups, math.prod(x.shape[1:]) // groups)
     y = _standardise(y, (2,), node.attr("epsilon", 1e-5)).reshape(x.shape)
     return [(y * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim)).astype(x.dtype)]
 

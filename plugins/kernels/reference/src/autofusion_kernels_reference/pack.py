@@ -96,7 +96,7 @@ def to_plain(x: np.ndarray, block: int, channels: int) -> np.ndarray:
     if block == 0:
         return np.array(x, order="C")
     y = np.moveaxis(x, -1, 2)
-    return np.ascontiguousarray(y.reshape(x.shape[0], -1, *x.shape[2:-1])[:, :channels])
+    return np.ascontiguousarray(y.reshape(x.shape[0], x.shape[1] * block, *x.shape[2:-1])[:, :channels])
 
 
 def to_blocked(x: np.ndarray, block: int) -> np.ndarray:
