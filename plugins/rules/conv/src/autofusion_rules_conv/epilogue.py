@@ -6,110 +6,32 @@ other chain, however long, also one that branches and meets again. Together they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from autofusion.fusion.facts import FLOATS, arrow
-from autofusion.fusion.growth import Growth, forward
+from autofusion.fusion.epilogue import follow, is_short, why_alone
 from autofusion.fusion.rule import FuseRule, Level, Refusal, Region
-from autofusion.ir.graph import Node, Value
-from autofusion.ir.operators import OpClass, op_class
-from autofusion.ir.types import TensorType
+from autofusion.ir.graph import Node
 
 ANCHORS = frozenset({"Conv", "ConvTranspose"})
-_NOT_ARITHMETIC = frozenset({"Cast", "Identity"})
 
 
-def joins(anchor: Node) -> Callable[[Node], bool]:
-    """Which nodes may follow: pointwise, with a result of the anchor's type, and operands that a convolution can index.
-
-    Those are tensors of the same shape, one number for each channel (of each image), and single numbers.
-    """
-    wanted = anchor.output.type
-
-    def accept(node: Node) -> bool:
-        return (
-            len(node.outputs) == 1
-            and node.output.type == wanted
-            and op_class(node) is OpClass.POINTWISE
-            and node.op not in _NOT_ARITHMETIC
-            and all(v is None or _indexable(v, wanted) for v in node.inputs)
-        )
-
-    return accept
-
-
-def _indexable(value: Value, wanted: TensorType) -> bool:
-    type_ = value.type
-    if type_ == wanted:
-        return True
-    if not isinstance(type_, TensorType) or type_.dtype != wanted.dtype or type_.shape is None:
-        return False
-    shape, full = type_.shape, wanted.shape
-    assert full is not None
-    if all(d == 1 for d in shape) and len(shape) <= len(full):
-        return True
-    lead = len(full) - len(shape)
-    return lead >= 0 and all(d == 1 or (lead + i < 2 and d == full[lead + i]) for i, d in enumerate(shape))
-
-
-def _grown(anchor: Node) -> tuple[Callable[[Node], bool], Growth] | None:
-    type_ = anchor.output.type
-    if not isinstance(type_, TensorType) or not type_.is_static or type_.dtype.name not in FLOATS:
-        return None
-    accept = joins(anchor)
-    return accept, forward(anchor, accept)
-
-
-def _is_short(chain: tuple[Node, ...]) -> bool:
-    """At most one Add of another tensor and one function of the result alone, in either order."""
-    adds = sum(node.op in ("Add", "Sub") for node in chain)
-    return len(chain) <= 2 and adds <= 1 and all(node.op in ("Add", "Sub") or _is_activation(node) for node in chain)
-
-
-def _is_activation(node: Node) -> bool:
-    computed = {v for v in node.inputs if v is not None and v.const is None}
-    return len(computed) == 1 and node.op not in ("Mul", "Div", "Pow")
+def _indexable(operand: tuple[int, ...], result: tuple[int, ...]) -> bool:
+    """One number for each channel, or for each channel of each image."""
+    lead = len(result) - len(operand)
+    return all(d == 1 or (lead + i < 2 and d == result[lead + i]) for i, d in enumerate(operand))
 
 
 def _activation(anchor: Node) -> Iterator[Region | Refusal]:
-    grown = _grown(anchor)
-    if grown is None:
-        return
-    accept, growth = grown
-    for chain in reversed(growth.chains):
-        if _is_short(chain):
-            yield Region((anchor, *chain), anchor)
-    if not growth.chains:
-        yield from why_stopped(anchor, growth.result, accept)
+    epilogue = follow(anchor, _indexable)
+    if epilogue is not None:
+        yield from epilogue.regions(is_short)
+        yield from why_alone(epilogue)
 
 
 def _epilogue(anchor: Node) -> Iterator[Region | Refusal]:
-    grown = _grown(anchor)
-    if grown is None:
-        return
-    _, growth = grown
-    for chain in reversed(growth.chains):
-        if not _is_short(chain):
-            yield Region((anchor, *chain), anchor)
-
-
-def why_stopped(anchor: Node, result: Value, accept: Callable[[Node], bool]) -> Iterator[Refusal]:
-    """Tell why nothing joined, if there is a pointwise operator behind that a user may have expected to."""
-    consumers = result.consumers
-    near = [c for c in consumers if op_class(c) is OpClass.POINTWISE and c.op not in _NOT_ARITHMETIC]
-    if not near:
-        return
-    site = arrow(anchor, near[0])
-    willing = [c for c in consumers if accept(c)]
-    if result.is_output:
-        yield Refusal(f"{site}: '{result.name}' is also a graph output", result)
-    elif willing and len(willing) < len(consumers):
-        other = next(c for c in consumers if c not in willing)
-        yield Refusal(f"{site}: '{result.name}' is also used by {other.label}", other)
-    elif willing:
-        yield Refusal(f"{site}: '{result.name}' has {len(consumers)} consumers that do not meet again", result)
-    else:
-        yield Refusal(f"{site}: an operand or the result has another type or shape than '{result.name}'", near[0])
+    epilogue = follow(anchor, _indexable)
+    if epilogue is not None:
+        yield from epilogue.regions(lambda chain: not is_short(chain))
 
 
 ACTIVATION = FuseRule(

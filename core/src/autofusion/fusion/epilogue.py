@@ -1,0 +1,109 @@
+"""An anchor with the pointwise operators behind it: what rules about convolutions, products and norms have in common.
+
+Each of them says which operands its kind can index (``Indexable``); the rest is the same: what may join, which regions
+count as the well-known short form, and how to tell why nothing joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from autofusion.fusion.facts import FLOATS, arrow
+from autofusion.fusion.growth import Growth, Joins, forward
+from autofusion.fusion.rule import Refusal, Region
+from autofusion.ir.graph import Node, Value
+from autofusion.ir.operators import OpClass, op_class
+from autofusion.ir.types import TensorType
+
+Indexable = Callable[[tuple[int, ...], tuple[int, ...]], bool]
+"""``(operand shape, result shape)``: can a kernel of this kind index such an operand while it writes the result?"""
+
+_NOT_ARITHMETIC = frozenset({"Cast", "Identity"})
+_SCALING = frozenset({"Div", "Mul", "Pow"})
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """What may follow an anchor, and what does."""
+
+    anchor: Node
+    joins: Joins
+    growth: Growth
+
+    def regions(self, wanted: Callable[[tuple[Node, ...]], bool]) -> Iterator[Region]:
+        """The regions whose epilogue is ``wanted``, the largest first."""
+        for chain in reversed(self.growth.chains):
+            if wanted(chain):
+                yield Region((self.anchor, *chain), self.anchor)
+
+
+def joining(type_: TensorType, indexable: Indexable) -> Joins:
+    """Which nodes may be in a region whose result is of ``type_``: pointwise, of that type, with indexable operands.
+
+    Single numbers and tensors of the same type always are indexable.
+    """
+    shape = type_.static_shape
+
+    def fits(value: Value) -> bool:
+        own = value.type
+        if own == type_:
+            return True
+        if not isinstance(own, TensorType) or own.dtype != type_.dtype or not own.is_static:
+            return False
+        dims = own.static_shape
+        return len(dims) <= len(shape) and (all(d == 1 for d in dims) or indexable(dims, shape))
+
+    def joins(node: Node) -> bool:
+        return (
+            len(node.outputs) == 1
+            and node.output.type == type_
+            and op_class(node) is OpClass.POINTWISE
+            and node.op not in _NOT_ARITHMETIC
+            and all(v is None or fits(v) for v in node.inputs)
+        )
+
+    return joins
+
+
+def follow(anchor: Node, indexable: Indexable) -> Epilogue | None:
+    """Grow forward from ``anchor``; None if its result is not a static floating-point tensor."""
+    type_ = anchor.output.type
+    if not isinstance(type_, TensorType) or not type_.is_static or type_.dtype.name not in FLOATS:
+        return None
+    joins = joining(type_, indexable)
+    return Epilogue(anchor, joins, forward(anchor, joins))
+
+
+def is_short(chain: tuple[Node, ...]) -> bool:
+    """The well-known form: at most one Add (bias or residual) and one activation, in either order."""
+    adds = sum(node.op in ("Add", "Sub") for node in chain)
+    return len(chain) <= 2 and adds <= 1 and all(node.op in ("Add", "Sub") or _is_activation(node) for node in chain)
+
+
+def _is_activation(node: Node) -> bool:
+    """A function of one computed value alone."""
+    computed = {v for v in node.inputs if v is not None and v.const is None}
+    return len(computed) == 1 and node.op not in _SCALING
+
+
+def why_alone(epilogue: Epilogue) -> Iterator[Refusal]:
+    """Tell why nothing joined, if there is a pointwise operator behind the anchor that a user may have expected to."""
+    anchor, result = epilogue.anchor, epilogue.growth.result
+    if epilogue.growth.chains:
+        return
+    consumers = result.consumers
+    near = [c for c in consumers if op_class(c) is OpClass.POINTWISE and c.op not in _NOT_ARITHMETIC]
+    if not near:
+        return
+    site = arrow(anchor, near[0])
+    willing = [c for c in consumers if epilogue.joins(c)]
+    if result.is_output:
+        yield Refusal(f"{site}: '{result.name}' is also a graph output", result)
+    elif willing and len(willing) < len(consumers):
+        other = next(c for c in consumers if c not in willing)
+        yield Refusal(f"{site}: '{result.name}' is also used by {other.label}", other)
+    elif willing:
+        yield Refusal(f"{site}: '{result.name}' has {len(consumers)} consumers that do not meet again", result)
+    else:
+        yield Refusal(f"{site}: an operand or the result has another type or shape than '{result.name}'", near[0])
