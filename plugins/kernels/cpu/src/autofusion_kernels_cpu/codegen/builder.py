@@ -57,9 +57,14 @@ class Module:
         f.param = {p: f.load(f.args["params"], i, I64) for i, p in enumerate(params)}
         return f
 
-    def function(self, name: str, args: Sequence[tuple[str, Type]], result: Type | None = None) -> Function:
-        """An internal function that is called, never inlined: `f.args[...]`, `f.ret(value)`, `g.call(f, ...)`."""
-        return Function(self, name, args, result=result)
+    def function(
+        self, name: str, args: Sequence[tuple[str, Type]], result: Type | None = None, noalias: bool = True
+    ) -> Function:
+        """An internal function that is called, never inlined: `f.args[...]`, `f.ret(value)`, `g.call(f, ...)`.
+
+        `noalias` promises that no two pointer arguments lead to memory that one of them writes.
+        """
+        return Function(self, name, args, result=result, noalias=noalias)
 
     @property
     def exports(self) -> list[str]:
@@ -98,6 +103,7 @@ class Function(Arithmetic):
         args: Sequence[tuple[str, Type]],
         result: Type | None = None,
         exported: bool = False,
+        noalias: bool = True,
     ) -> None:
         self.module, self.name, self.result, self.exported = module, name, result, exported
         self.isa = module.isa
@@ -110,7 +116,7 @@ class Function(Arithmetic):
         self.args = {n: Value(self, f"%{n}", t) for n, t in args}
         self.buffer: dict[str, Value] = {}
         self.param: dict[str, Value] = {}
-        self._signature = ", ".join(f"{'ptr noalias' if t == PTR else t} %{n}" for n, t in args)
+        self._signature = ", ".join(f"{'ptr noalias' if t == PTR and noalias else t} %{n}" for n, t in args)
         self._entry: list[str] = []
         self._lines: list[str] = []
         self._count = 0
@@ -184,6 +190,10 @@ class Function(Arithmetic):
     def ret(self, value: Value | None = None) -> None:
         self.do(f"ret {value!r}" if value is not None else "ret void")
         self._closed = True
+
+    def freeze(self, x: Value) -> Value:
+        """The same value, about whose origin LLVM may not reason."""
+        return self.emit(f"freeze {x}", x.type)
 
     # --- memory ------------------------------------------------------------------------------------
     def at(self, pointer: Value, index: Operandish, element: Type = F32) -> Value:
@@ -287,10 +297,13 @@ class Function(Arithmetic):
         step: Operandish = 1,
         carry: Sequence[Value] = (),
         at_least_once: bool = False,
+        opaque: bool = False,
     ) -> Iterator[Loop]:
         """`for index in range(start, stop, step)` over i64 with a positive step; see the module's description.
 
-        `at_least_once` promises start < stop and saves the test before the first trip.
+        `at_least_once` promises start < stop and saves the test before the first trip. `opaque` hides from LLVM how
+        the index and the carried pointers advance: it then leaves the addressing as it is written, and does not
+        spend most of the compile time on rewriting it (its loop strength reduction is cubic in large bodies).
         """
         first, last, stride = (self.as_value(x, I64) for x in (start, stop, step))
         before, head, after = self._block, self._label("loop"), self._label("end")
@@ -310,6 +323,9 @@ class Function(Arithmetic):
                 f"loop carries {[str(v.type) for v in carried]}, but next() got {[str(v.type) for v in following]}"
             )
         step_index = index + stride
+        if opaque:
+            step_index = self.freeze(step_index)
+            following = tuple(self.freeze(v) if v.type == PTR else v for v in following)
         again = self.lt(step_index, last)
         latch = self._block
         self.do(f"br i1 {again.text}, label %{head}, label %{after}")

@@ -23,7 +23,6 @@ the next task's weights, spread evenly.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from autofusion_kernels_cpu.codegen.builder import Function, Module
@@ -103,9 +102,14 @@ def module(structure: Structure, epilogue: Epilogue) -> Module:
     m = Module(structure.isa)
     count = len(epilogue.kinds)
     strides = [f"operand{i}.{s}" for i in range(count) for s in ("block", "row")]
-    with m.kernel("conv", [*BUFFERS, *(f"operand{i}" for i in range(count))], [*PARAMS, *strides]) as f:
-        _Emitter(f, structure, epilogue).tasks()
+    with m.kernel("conv", [*BUFFERS, *map(_operand_name, range(count))], [*PARAMS, *strides]) as f:
+        emitter = _Emitter(f, structure, epilogue)
+        emitter.tasks()
     return m
+
+
+def _operand_name(index: int) -> str:
+    return f"operand{index}"
 
 
 @dataclass(slots=True)
@@ -137,6 +141,34 @@ class _Emitter:
         self.lanes = structure.isa.lanes
         self.params = f.args["params"]
         self.spill = f.stack(max(structure.widths) * structure.vectors * self.lanes)
+        self.blocks = [f.param[f"operand{i}.block"] for i in range(len(epilogue.kinds))]
+        self.store_pixels = self._store_pixels(f.module)
+
+    def _store_pixels(self, module: Module) -> Function:
+        """A function that takes a tile from memory and stores its pixels from `skip` on, through the epilogue.
+
+        For moved tiles and heavy epilogues. A function, because one copy serves all widths.
+        """
+        count = len(self.epilogue.kinds)
+        names = ["tile", "output", *map(_operand_name, range(count))]
+        numbers = ["skip", "width", "last", "output_block", *(f"block{i}" for i in range(count))]
+        g = module.function("store_pixels", [(n, PTR) for n in names] + [(n, I64) for n in numbers])
+        vectors = list(range(self.s.vectors))
+        with g, g.loop(g.args["skip"], g.args["width"]) as loop:
+            here = g.at(g.args["tile"], loop.index * (self.s.vectors * self.lanes))
+            place = loop.index * self.s.output_pixel
+            _store(
+                g,
+                self.epilogue,
+                [g.load(here, o * self.lanes) for o in vectors],
+                [(o, place) for o in vectors],
+                g.ne(g.args["last"], 0),
+                g.args["output"],
+                g.args["output_block"],
+                [g.args[_operand_name(i)] for i in range(count)],
+                [g.args[f"block{i}"] for i in range(count)],
+            )
+        return g
 
     def tasks(self) -> None:
         f = self.f
@@ -179,7 +211,7 @@ class _Emitter:
             *operands,
             f.at(f.buffer["weights"], field["prefetch"]),
         ]
-        with f.loop(0, field["rows"], carry=start) as rows:
+        with f.loop(0, field["rows"], carry=start, opaque=True) as rows:
             prefetch = rows.carried[-1]
             row = _Row(rows.carried[0], rows.carried[1], list(rows.carried[2:-1]))
             for i, width in enumerate(self.s.widths):
@@ -195,7 +227,7 @@ class _Emitter:
         """All tiles of one width in a row."""
         f = self.f
         start, count = task.tiles[index]
-        with f.loop(0, count, carry=[prefetch]) as loop:
+        with f.loop(0, count, carry=[prefetch], opaque=True) as loop:
             wanted = start + loop.index * width
             x = f.min(wanted, task.field["pixels"] - width)
             skip = wanted - x
@@ -230,12 +262,12 @@ class _Emitter:
     ) -> tuple[list[Value], Value]:
         """The accumulators after all entries of the task's table, and the prefetch pointer."""
         f, s = self.f, self.s
-        with f.loop(0, task.field["taps"], carry=[task.table, task.weights, prefetch, *initial]) as taps:
+        with f.loop(0, task.field["taps"], carry=[task.table, task.weights, prefetch, *initial], opaque=True) as taps:
             entry, weights, ahead, *values = taps.carried
             source = f.at(pixels, f.load(entry, 0, I64))
             length = f.load(entry, 1, I64)
             more = self.prefetch(task, ahead)
-            with f.loop(0, length, carry=[weights, source, *values], at_least_once=True) as ks:
+            with f.loop(0, length, carry=[weights, source, *values], at_least_once=True, opaque=True) as ks:
                 w, x, *acc = ks.carried
                 columns = [f.load(w, o * self.lanes) for o in range(s.vectors)]
                 result = []
@@ -250,77 +282,64 @@ class _Emitter:
     def prefetch(self, task: _Task, pointer: Value) -> Value:
         """Ask for the next few cache lines of what comes next, if there is any left."""
         f = self.f
-        left = self.below(pointer, task.prefetch_end)
+        left = f.ult(pointer, task.prefetch_end)
         step = f.select(left, task.field["prefetch_step"], 0)
-        with f.loop(0, step, step=16) as lines:
+        with f.loop(0, step, step=16, opaque=True) as lines:
             f.prefetch(f.at(pointer, lines.index), locality=2)
         return f.at(pointer, step)
-
-    def below(self, a: Value, b: Value) -> Value:
-        assert a.type == PTR
-        return self.f.ult(a, b)
 
     def finish(
         self, task: _Task, width: int, sums: list[Value], output: Value, operands: list[Value], skip: Value
     ) -> None:
-        """Epilogue and store: in registers, or pixel by pixel for a moved tile or a heavy epilogue."""
+        """Epilogue and store: in registers, or through memory for a moved tile or a heavy epilogue."""
         f = self.f
         elements = self.elements(width)
 
-        def one_by_one() -> None:
+        def through_memory() -> None:
             for value, (x, o) in zip(sums, elements, strict=True):
                 f.store(value, self.spill, (x * self.s.vectors + o) * self.lanes)
-            with f.loop(skip, width) as loop:
-                here = f.at(self.spill, loop.index * (self.s.vectors * self.lanes))
-                values = [f.load(here, o * self.lanes) for o in range(self.s.vectors)]
-                places = [loop.index * self.s.output_pixel] * self.s.vectors
-                self.store(task, values, list(range(self.s.vectors)), places, output, operands)
-
-        if not self.epilogue.is_light:
-            one_by_one()
-            return
-        whole = f.eq(skip, 0)
+            last = task.field["flags"] & LAST
+            numbers = [skip, f.const(width, I64), last, f.param["output_block"], *self.blocks]
+            f.call(self.store_pixels, self.spill, output, *operands, *numbers)
 
         def in_registers() -> None:
-            vectors = [o for _, o in elements]
-            places = [f.const(x * self.s.output_pixel, I64) for x, _ in elements]
-            self.store(task, sums, vectors, places, output, operands)
+            places = [(o, f.const(x * self.s.output_pixel, I64)) for x, o in elements]
+            block = f.param["output_block"]
+            _store(f, self.epilogue, sums, places, task.last, output, block, operands, self.blocks)
 
-        _either(f, whole, in_registers, one_by_one)
+        if self.epilogue.is_light:
+            f.branch(f.eq(skip, 0), in_registers, through_memory)
+        else:
+            through_memory()
 
-    def store(
-        self,
-        task: _Task,
-        values: list[Value],
-        vectors: list[int],
-        places: list[Value],
-        output: Value,
-        operands: list[Value],
-    ) -> None:
-        """Store sums at the given vectors and offsets from the tile's first pixel, through the epilogue if it is
-        time."""
-        f = self.f
-        if self.epilogue.nodes:
 
-            def finished() -> list[Value]:
-                found = []
-                for value, o, place in zip(values, vectors, places, strict=True):
-                    found.append(
-                        self.epilogue.emit(f, value, lambda i, o=o, place=place: self.operand(operands, i, o, place))
-                    )
-                return found
+def _store(
+    f: Function,
+    epilogue: Epilogue,
+    values: list[Value],
+    places: list[tuple[int, Value]],
+    last: Value,
+    output: Value,
+    output_block: Value,
+    operands: list[Value],
+    blocks: list[Value],
+) -> None:
+    """Store sums at (vector, offset from the tile's first pixel), through the epilogue if the sum is complete."""
 
-            values = f.branch(task.last, finished, lambda: values)
-        for value, o, place in zip(values, vectors, places, strict=True):
-            f.store(value, self.out(output, o), place)
-
-    def operand(self, operands: list[Value], index: int, vector: int, place: Value) -> Value:
-        f, kind = self.f, self.epilogue.kinds[index]
+    def operand(index: int, vector: int, offset: Value) -> Value:
+        kind = epilogue.kinds[index]
         if kind is OperandKind.SCALAR:
             return f.broadcast(operands[index], 0, F32)
-        block = f.at(operands[index], f.param[f"operand{index}.block"] * vector)
-        return f.load(block, place if kind is OperandKind.TENSOR else 0)
+        block = f.at(operands[index], blocks[index] * vector)
+        return f.load(block, offset if kind is OperandKind.TENSOR else 0)
 
+    def finished() -> list[Value]:
+        return [
+            epilogue.emit(f, value, lambda i, o=o, offset=offset: operand(i, o, offset))  # type: ignore[misc]
+            for value, (o, offset) in zip(values, places, strict=True)
+        ]
 
-def _either(f: Function, condition: Value, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
-    f.branch(condition, lambda: then(), lambda: otherwise())
+    if epilogue.nodes:
+        values = f.branch(last, finished, lambda: values)
+    for value, (o, offset) in zip(values, places, strict=True):
+        f.store(value, f.at(output, output_block * o), offset)
