@@ -6,6 +6,7 @@ check raises afterwards.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -49,6 +50,11 @@ def lookup_kernel(isa: Isa, index_bytes: int) -> Module:
     return module
 
 
+@functools.cache
+def _function(isa: Isa, index_bytes: int) -> int:
+    return jit().kernel(lookup_kernel(isa, index_bytes))
+
+
 def lookup_offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
     """Gather by int32 or int64 indices that are not constant."""
     type_, indices, out = static(node, 0), static(node, 1), result(node)
@@ -68,7 +74,7 @@ def lookup_offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
         source, given = inputs[0], inputs[1]
         assert source is not None and given is not None
         note = np.full(1, NOTHING, np.int64)
-        function = jit().kernel(lookup_kernel(isa_of(context.target), indices.dtype.itemsize))
+        function = _function(isa_of(context.target), indices.dtype.itemsize)
         buffers = (Ref(source), Ref(outputs[0]), Ref(given), Ref(note))
         return NativeKernel(
             (NativeStep(function, buffers, params, name="gather.rows"),), _check(note, label, axis, size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,11 @@ _BUILDERS: dict[str, Callable[[Isa, int], Module]] = {
 
 _ELEMENT_SECONDS = {"element": 1e-9, "gather": 5e-10, "transpose": 1e-10, "masked": 1e-10}
 """Of one core beyond what the traffic costs, roughly."""
+
+
+@functools.cache
+def _function(kind: str, isa: Isa, itemsize: int) -> int:
+    return jit().kernel(_BUILDERS[kind](isa, itemsize))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,5 +156,5 @@ def _step(
         params += axis
     for piece in pieces:
         params += piece
-    function = jit().kernel(_BUILDERS[shape.kind](isa, shape.itemsize))
+    function = _function(shape.kind, isa, shape.itemsize)
     return NativeStep(function, (Ref(move.source), Ref(move.result)), parameters(params), True, name)

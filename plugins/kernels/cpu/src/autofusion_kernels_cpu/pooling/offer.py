@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from autofusion.cost.target import Target
 from autofusion.ir.graph import Node
 from autofusion.lowering.contract import BindContext, BindFunction, Layout, Offer, Operand, Refused, TensorView
+from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.native.jit import jit
 from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
 from autofusion_kernels_cpu.pooling import kernel
@@ -67,6 +69,16 @@ def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
     return made
 
 
+@functools.cache
+def _blocked_function(isa: Isa, kind: str) -> int:
+    return jit().kernel(kernel.blocked(isa, kind))
+
+
+@functools.cache
+def _plain_function(isa: Isa, kind: str, adjacent: bool) -> int:
+    return jit().kernel(kernel.plain(isa, kind, adjacent))
+
+
 def _three(axes: Sequence[Axis]) -> list[Axis]:
     return [Axis(1, 1, 1, 1, 1, 0, 0)] * (3 - len(axes)) + list(axes)
 
@@ -95,7 +107,7 @@ def _bind_blocked(kind: str, axes: Sequence[Axis], include_pad: bool) -> BindFun
             w.stride * lanes, d.dilation * xs[2], h.dilation * xs[3], w.dilation * lanes,
         ]  # fmt: skip
         step = NativeStep(
-            jit().kernel(kernel.blocked(isa, kind)),
+            _blocked_function(isa, kind),
             (Ref(x), Ref(y), Ref(_tables((d, h, w), include_pad))),
             parameters(params),
             name=f"pool.{kind}.blocked",
@@ -118,7 +130,7 @@ def _bind_plain(kind: str, axes: Sequence[Axis], include_pad: bool, adjacent: bo
         ]  # fmt: skip
         sizes = w.table(include_pad)[:, 2].astype(np.float32)
         step = NativeStep(
-            jit().kernel(kernel.plain(isa_of(context.target), kind, adjacent)),
+            _plain_function(isa_of(context.target), kind, adjacent),
             (Ref(x), Ref(y), Ref(_tables((d, h, w), include_pad)), Ref(sizes)),
             parameters(params),
             name=f"pool.{kind}.plain",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -20,6 +21,7 @@ from autofusion.lowering.contract import (
     TensorView,
     dense_strides,
 )
+from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.native.jit import jit
 from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
 from autofusion_kernels_cpu.resize import kernel
@@ -79,6 +81,16 @@ def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
     return answers
 
 
+@functools.cache
+def _blocked_function(isa: Isa, depths: int, rows: int, taps: int, weighted: bool) -> int:
+    return jit().kernel(kernel.blocked(isa, depths, rows, taps, weighted))
+
+
+@functools.cache
+def _plain_function(isa: Isa, depths: int, rows: int, taps: int, weighted: bool) -> int:
+    return jit().kernel(kernel.plain(isa, depths, rows, taps, weighted))
+
+
 def _is_identity(taps: Taps, size: int) -> bool:
     return taps.count == 1 and np.array_equal(taps.index[:, 0], np.arange(size))
 
@@ -105,7 +117,7 @@ def _bind_blocked(taps: Sequence[Taps], weighted: bool) -> BindFunction:
             y.shape[0], -(-y.shape[1] // isa.lanes), len(d.index), len(h.index), len(w.index), *xs[:4], *ys[:4],
         ]  # fmt: skip
         step = NativeStep(
-            jit().kernel(kernel.blocked(isa, d.count, h.count, w.count, weighted)),
+            _blocked_function(isa, d.count, h.count, w.count, weighted),
             (
                 Ref(x),
                 Ref(y),
@@ -135,7 +147,7 @@ def _bind_plain(taps: Sequence[Taps], weighted: bool) -> BindFunction:
             batch, 1, len(d.index), len(h.index), len(w.index), sizes[0], 0, *xs, sizes[1], 0, *ys,
         ]  # fmt: skip
         step = NativeStep(
-            jit().kernel(kernel.plain(isa_of(context.target), d.count, h.count, w.count, weighted)),
+            _plain_function(isa_of(context.target), d.count, h.count, w.count, weighted),
             (
                 Ref(x),
                 Ref(y),
