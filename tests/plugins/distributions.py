@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-GOOD_PACK = '''
+GOOD_PACK = """
 from autofusion.plugins import hookimpl
 
 class Pack:
@@ -31,7 +31,7 @@ class Pack:
 @hookimpl
 def autofusion_kernel_packs(target):
     return [Pack()]
-'''
+"""
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ TWIN_A = Distribution("af-twin-a", GOOD_PACK.format(name="twin"), name="twin")
 TWIN_B = Distribution("af-twin-b", "raise SystemExit('imported all the same')\n", name="twin")
 ARGUMENT = Distribution(
     "af-argument",
-    "from autofusion.plugins import hookimpl\n"
-    "@hookimpl\ndef autofusion_kernel_packs(target, colour):\n    return []\n",
+    "from autofusion.plugins import hookimpl\n@hookimpl\ndef autofusion_kernel_packs(target, colour):\n    return []\n",
 )
 MISSPELT = Distribution(
     "af-misspelt",

@@ -63,7 +63,9 @@ def test_conv(size: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, g
     _check("conv", "Conv", inputs, **attrs)
 
 
-@pytest.mark.parametrize(("auto", "stride", "kernel", "size"), _grid(["SAME_UPPER", "SAME_LOWER", "VALID"], [1, 2, 3], [2, 3], [7, 8]))
+@pytest.mark.parametrize(
+    ("auto", "stride", "kernel", "size"), _grid(["SAME_UPPER", "SAME_LOWER", "VALID"], [1, 2, 3], [2, 3], [7, 8])
+)
 def test_conv_auto_pad(auto: str, stride: int, kernel: int, size: int) -> None:
     rng = _random("auto")
     x, w = rng.standard_normal((1, 3, size, size), F32), rng.standard_normal((2, 3, kernel, kernel), F32)
@@ -118,7 +120,9 @@ _NEAREST = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
 _TRANSFORMS = ["half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"]
 
 
-@pytest.mark.parametrize(("transform", "nearest", "scale"), _grid(_TRANSFORMS, _NEAREST, [(2.0, 3.0), (0.6, 1.7), (0.5, 0.3)]))
+@pytest.mark.parametrize(
+    ("transform", "nearest", "scale"), _grid(_TRANSFORMS, _NEAREST, [(2.0, 3.0), (0.6, 1.7), (0.5, 0.3)])
+)
 def test_resize_nearest(transform: str, nearest: str, scale: Any) -> None:
     if transform == "half_pixel_symmetric" and scale == (0.6, 1.7):
         scale = (0.61, 1.7)  # at 0.6 a tie hangs on the order of float32 operations
@@ -156,7 +160,9 @@ def test_resize_crops(mode: str) -> None:
     _check("crop", "Resize", [x, roi, None, np.array([1, 1, 5, 7], np.int64)], tolerance=1e-4, **attrs)
 
 
-@pytest.mark.parametrize(("op", "direction", "linear"), _grid(["RNN", "GRU", "LSTM"], ["forward", "reverse", "bidirectional"], [0, 1]))
+@pytest.mark.parametrize(
+    ("op", "direction", "linear"), _grid(["RNN", "GRU", "LSTM"], ["forward", "reverse", "bidirectional"], [0, 1])
+)
 def test_recurrent(op: str, direction: str, linear: int) -> None:
     rng = _random("recurrent")
     gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[op]
@@ -180,8 +186,20 @@ def test_recurrent(op: str, direction: str, linear: int) -> None:
     _check(op, op, inputs, outputs=3 if op == "LSTM" else 2, tolerance=1e-4, **attrs)
 
 
-@pytest.mark.parametrize("op", ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
-                                "ReduceLogSumExp", "ReduceSumSquare"])  # fmt: skip
+@pytest.mark.parametrize(
+    "op",
+    [
+        "ReduceSum",
+        "ReduceMean",
+        "ReduceMax",
+        "ReduceMin",
+        "ReduceProd",
+        "ReduceL1",
+        "ReduceL2",
+        "ReduceLogSumExp",
+        "ReduceSumSquare",
+    ],
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
 def test_reductions(op: str, dtype: Any) -> None:
     x = _random("reduce").integers(-4, 9, (3, 4, 5)).astype(dtype)
@@ -202,7 +220,14 @@ def test_pad(mode: str, pads: list[int]) -> None:
 
 @pytest.mark.parametrize(
     ("starts", "ends", "steps"),
-    [([0], [100], [1]), ([-1], [-100], [-1]), ([7], [2], [-2]), ([3], [-(2**63)], [-1]), ([5], [2**63 - 1], [3]), ([4], [4], [1])],
+    [
+        ([0], [100], [1]),
+        ([-1], [-100], [-1]),
+        ([7], [2], [-2]),
+        ([3], [-(2**63)], [-1]),
+        ([5], [2**63 - 1], [3]),
+        ([4], [4], [1]),
+    ],
 )
 def test_slice(starts: Any, ends: Any, steps: Any) -> None:
     x = np.arange(30, dtype=F32).reshape(3, 10)
@@ -264,7 +289,10 @@ def test_layer_normalization() -> None:
 @pytest.mark.parametrize(("a_flag", "b_flag"), _grid([0, 1], [0, 1]))
 def test_gemm(a_flag: int, b_flag: int) -> None:
     rng = _random("gemm")
-    a, b = rng.standard_normal((5, 4) if a_flag else (4, 5), F32), rng.standard_normal((3, 5) if b_flag else (5, 3), F32)
+    a, b = (
+        rng.standard_normal((5, 4) if a_flag else (4, 5), F32),
+        rng.standard_normal((3, 5) if b_flag else (5, 3), F32),
+    )
     for shape in ((), (3,), (4, 1), (1, 3), (4, 3)):
         c = rng.standard_normal(shape, F32).astype(F32)
         _check("gemm", "Gemm", [a, b, np.asarray(c)], transA=a_flag, transB=b_flag, alpha=0.5, beta=-2.0)
@@ -274,7 +302,11 @@ def test_gemm(a_flag: int, b_flag: int) -> None:
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 def test_quantisation_per_axis(op: str, dtype: Any) -> None:
     rng = _random("quant")
-    x = rng.integers(-100, 100, (3, 4, 5)).astype(dtype) if op == "DequantizeLinear" else rng.standard_normal((3, 4, 5), F32) * 30
+    x = (
+        rng.integers(-100, 100, (3, 4, 5)).astype(dtype)
+        if op == "DequantizeLinear"
+        else rng.standard_normal((3, 4, 5), F32) * 30
+    )
     scale, zero = rng.uniform(0.1, 1, 4).astype(F32), rng.integers(0, 50, 4).astype(dtype)
     _check(op, op, [x, scale, zero], axis=1)
     _check(op, op, [x, np.asarray(scale[0]), np.asarray(zero[0])])
@@ -290,8 +322,28 @@ def test_non_max_suppression(centre: int) -> None:
     _check("nms", "NonMaxSuppression", [boxes, scores, *limits], center_point_box=centre)
 
 
-@pytest.mark.parametrize("op", ["Gelu", "Erf", "HardSwish", "Mish", "Softplus", "Selu", "Elu", "Celu", "Sigmoid", "Tanh",
-                                "Softsign", "LeakyRelu", "ThresholdedRelu", "Relu", "HardSigmoid", "Exp", "Sqrt"])  # fmt: skip
+@pytest.mark.parametrize(
+    "op",
+    [
+        "Gelu",
+        "Erf",
+        "HardSwish",
+        "Mish",
+        "Softplus",
+        "Selu",
+        "Elu",
+        "Celu",
+        "Sigmoid",
+        "Tanh",
+        "Softsign",
+        "LeakyRelu",
+        "ThresholdedRelu",
+        "Relu",
+        "HardSigmoid",
+        "Exp",
+        "Sqrt",
+    ],
+)
 def test_functions_at_every_size(op: str) -> None:
     x = np.concatenate([np.linspace(-12, 12, 97), [0.0, -0.0, 1e-30, 1e30, -1e30, np.inf]]).astype(F32)
     if op == "Sqrt":
@@ -299,7 +351,10 @@ def test_functions_at_every_size(op: str) -> None:
     _check(op, op, [x])
 
 
-@pytest.mark.parametrize(("a", "b"), [((4,), (4,)), ((3, 4), (4,)), ((4,), (2, 4, 3)), ((2, 1, 3, 4), (5, 4, 2)), ((0, 4), (4, 3)), ((3, 0), (0, 2))])  # fmt: skip
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [((4,), (4,)), ((3, 4), (4,)), ((4,), (2, 4, 3)), ((2, 1, 3, 4), (5, 4, 2)), ((0, 4), (4, 3)), ((3, 0), (0, 2))],
+)
 def test_matmul_shapes(a: Any, b: Any) -> None:
     rng = _random("matmul")
     _check("matmul", "MatMul", [rng.standard_normal(a, F32), rng.standard_normal(b, F32)])

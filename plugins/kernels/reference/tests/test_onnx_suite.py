@@ -13,9 +13,7 @@ from onnx_nodes import as_ir, graph_of, unusable
 from autofusion_kernels_reference.evaluate import run_graph
 
 _RANDOM = "draws random numbers, and the operator set does not say which"
-_ALIGNED = (
-    "takes the length before rounding; the operator's text takes the length of the result, as onnxruntime does"
-)
+_ALIGNED = "takes the length before rounding; the operator's text takes the length of the result, as onnxruntime does"
 EXCEPTIONS: dict[str, str] = {
     "test_resize_downsample_scales_cubic_align_corners": _ALIGNED,
     "test_resize_downsample_scales_linear_align_corners": _ALIGNED,

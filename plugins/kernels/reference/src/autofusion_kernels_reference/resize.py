@@ -17,8 +17,8 @@ from autofusion_kernels_reference.support import Inputs, OpFunction, integers, n
 def _coordinates(mode: str, size: int, out: int, scale: float, roi: tuple[float, float]) -> np.ndarray:
     """The input coordinate of each output position, in float32: nearest modes round it, and scales are float32.
 
-    A scale of 0.6 is a little more than 3/5 in float32. Only in the same precision does 1.5 / 0.6 give 2.5, the tie that
-    whoever wrote the model had in mind, and not a coordinate that rounds to another element.
+    A scale of 0.6 is a little more than 3/5 in float32. Only in the same precision does 1.5 / 0.6 give 2.5, the tie
+    that whoever wrote the model had in mind, and not a coordinate that rounds to another element.
     """
     x, scale = np.arange(out, dtype=np.float32), np.float32(scale)
     half = np.float32(0.5)
