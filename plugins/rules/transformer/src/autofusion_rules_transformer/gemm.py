@@ -1,0 +1,125 @@
+"""One form of Gemm: factors and transposition of constants done once, Transposes of matrices taken in.
+
+A Gemm with constant weights then has no attributes, and whoever looks for products with an epilogue sees MatMul, or
+Gemm with a plain bias.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autofusion.fusion.facts import is_float
+from autofusion.fusion.pattern import Match, either, op, var
+from autofusion.fusion.rule import Builder, Refusal, RewriteRule, Stage
+from autofusion.ir.graph import Node, Value
+from autofusion.ir.operators import attribute
+
+
+def _foldable(node: Node) -> bool:
+    """True if a constant could do what an attribute says."""
+    b, c = node.inputs[1], node.operand(2)
+    constant_b = b is not None and b.const is not None and is_float(b)
+    if constant_b and (attribute(node, "transB") or attribute(node, "alpha") != 1.0):
+        return True
+    if attribute(node, "beta") == 1.0:
+        return False
+    return c is None or (c.const is not None and is_float(c))
+
+
+def _folded(node: Node) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """New constants for the weight and the bias; None where the operand stays."""
+    b, c = node.inputs[1], node.operand(2)
+    weight = bias = None
+    if b is not None and b.const is not None and (attribute(node, "transB") or attribute(node, "alpha") != 1.0):
+        weight = b.const.T if attribute(node, "transB") else b.const
+        if attribute(node, "alpha") != 1.0:
+            weight = (weight.astype(np.float64) * attribute(node, "alpha")).astype(b.const.dtype)
+        weight = np.ascontiguousarray(weight)
+    if c is not None and c.const is not None and attribute(node, "beta") != 1.0:
+        bias = (c.const.astype(np.float64) * attribute(node, "beta")).astype(c.const.dtype)
+    return weight, bias
+
+
+def _check_constants(match: Match) -> Refusal | None:
+    for array in _folded(match.root):
+        if array is not None and not np.isfinite(array.astype(np.float64)).all():
+            return Refusal(f"{match.root.label}: a folded constant would not be finite", match.root)
+    return None
+
+
+def _constants(match: Match, builder: Builder) -> list[Value]:
+    node = match.root
+    weight, bias = _folded(node)
+    attrs = dict(node.attrs)
+    operands = list(node.inputs)
+    if weight is not None:
+        operands[1] = builder.constant(weight, name="weight")
+        attrs |= {"transB": 0, "alpha": 1.0}
+    if bias is not None:
+        operands[2] = builder.constant(bias, name="bias")
+    if bias is not None or node.operand(2) is None:
+        attrs["beta"] = 1.0
+    return [builder.node("Gemm", operands, attrs, name=node.name).output]
+
+
+GEMM_CONSTANTS = RewriteRule(
+    "transformer.gemm_constants",
+    op("Gemm", open_inputs=True, where=_foldable),
+    _constants,
+    _check_constants,
+    stage=Stage.CANONICALISE,
+    doc="""Apply the factors and the transposition of a Gemm to its constants, once.
+
+    Before: %y = Gemm(%a, %b, %c) {alpha = 2, beta = 3, transB = 1}      %b, %c: constants
+    After:  %y = Gemm(%a, transpose(%b) * 2, %c * 3)
+    Refuses when: a folded number would not be finite.
+    """,
+)
+
+# ---- Transposes ----------------------------------------------------------------------------------------------------
+
+_SWAP = op("Transpose", var("t"), perm=lambda perm: perm is None or list(perm) == [1, 0], name="transpose")
+
+
+def _is_matrix(value: Value | None) -> bool:
+    return value is not None and value.shape is not None and len(value.shape) == 2 and is_float(value)
+
+
+def _check_matrices(match: Match) -> Refusal | None:
+    for value in match.root.inputs[:2]:
+        if not _is_matrix(value):
+            return Refusal(f"{match.root.label}: an operand is not a floating-point matrix", value or match.root)
+    return None
+
+
+def _gemm(match: Match, builder: Builder) -> list[Value]:
+    root, transpose = match.root, match.node("transpose")
+    index = 0 if root.inputs[0] is transpose.output else 1
+    name = ("transA", "transB")[index]
+    attrs = dict(root.attrs) if root.op == "Gemm" else {}
+    attrs[name] = int(not attrs.get(name, 0))
+    operands = list(root.inputs)
+    operands[index] = match["t"]
+    return [builder.node("Gemm", operands, attrs, name=root.name).output]
+
+
+GEMM_TRANSPOSE = RewriteRule(
+    "transformer.gemm_transpose",
+    either(
+        op("Gemm", _SWAP, var("other"), open_inputs=True),
+        op("Gemm", var("other"), _SWAP, open_inputs=True),
+        op("MatMul", var("other"), _SWAP),
+        op("MatMul", _SWAP, var("other")),
+    ),
+    _gemm,
+    _check_matrices,
+    doc="""Take the Transpose of a matrix into the product.
+
+    Before: %y = MatMul(%a, Transpose(%b) {perm = [1, 0]})
+    After:  %y = Gemm(%a, %b) {transB = 1}
+    Also for the first operand, and where it is a Gemm already (not for its bias).
+    Refuses when: an operand is no matrix, or not of a floating-point type; the Transpose is used elsewhere.
+    """,
+)
+
+RULES = (GEMM_CONSTANTS, GEMM_TRANSPOSE)

@@ -1,0 +1,219 @@
+"""LayerNormalization and RMSNormalization from their pieces; scale and shift are taken in afterwards.
+
+What looks alike is not always one: the mean must be kept as an axis (without ``keepdims`` it may be subtracted along
+another axis), the axes must be the last ones, and mean and variance must be taken over the same ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autofusion.fusion.facts import ints, normal_axis
+from autofusion.fusion.pattern import Match, Operand, const, either, op, var
+from autofusion.fusion.rule import Builder, Refusal, RewriteRule
+from autofusion.ir.graph import Node, Value
+from autofusion.ir.operators import attribute
+
+_DTYPES = frozenset({"float32", "float16", "bfloat16"})
+"""The statistics of the normalisation operators are single precision: no recomposition for double."""
+
+_X = var("x", where=lambda value: value.dtype is not None and value.dtype.name in _DTYPES)
+
+
+def _size_one(data: np.ndarray) -> bool:
+    return data.size == 1
+
+
+def _square(x: Operand) -> Operand:
+    return either(op("Mul", x, x), op("Pow", x, const("two", 2.0)))
+
+
+def _shifted(variance: Operand) -> Operand:
+    """``variance + epsilon``."""
+    return op("Add", variance, const("epsilon", where=_size_one), name="shifted")
+
+
+def _inverse_root(shifted: Operand) -> Operand:
+    """``1 / sqrt(shifted)``."""
+    root = op("Sqrt", shifted)
+    return either(
+        op("Reciprocal", root),
+        op("Div", const("one", 1.0), root),
+        op("Sqrt", op("Reciprocal", shifted)),
+        op("Pow", shifted, const("minus_half", -0.5)),
+    )
+
+
+def _normalised(x: Operand, shifted: Operand) -> Operand:
+    """``x / sqrt(shifted)``."""
+    return either(
+        op("Div", x, op("Sqrt", shifted)), op("Mul", x, _inverse_root(shifted)), op("Div", x, op("Pow", shifted, _ROOT))
+    )
+
+
+_ROOT = const("half", 0.5)
+
+# ---- what both check -----------------------------------------------------------------------------------------------
+
+
+def _trailing_axes(node: Node, x: Value) -> int | Refusal:
+    """The first of the axes that ``node`` reduces, if they are the last ones of ``x`` and are kept with size one."""
+    if x.shape is None:
+        return Refusal(f"{node.label}: the rank of '{x.name}' is not known", x)
+    rank, axes_value = len(x.shape), node.operand(1)
+    axes = ints(axes_value)
+    if not axes:
+        return Refusal(f"{node.label}: its axes are not constant, or all", node)
+    normal = sorted(normal_axis(a, rank) for a in axes)
+    if normal != list(range(normal[0], rank)):
+        return Refusal(f"{node.label}: it reduces axes {normal} of {rank}, which are not the last ones", node)
+    if not attribute(node, "keepdims"):
+        return Refusal(f"{node.label}: keepdims is 0, so that its result lines up with other axes", node)
+    if not all(isinstance(d, int) and d > 0 for d in x.shape[normal[0] :]):
+        return Refusal(f"{node.label}: a normalised dim of '{x.name}' is not known", x)
+    return normal[0]
+
+
+def _check_epsilon(match: Match) -> Refusal | None:
+    shifted = match.node("shifted")
+    if shifted.output.shape is None or match["x"].shape is None:
+        return Refusal(f"{shifted.label}: its shape is not known", shifted)
+    if len(shifted.output.shape) != len(match["x"].shape):
+        return Refusal(f"{shifted.label}: the epsilon raises the rank", shifted)
+    if not float(match.array("epsilon").reshape(-1)[0]) >= 0:
+        return Refusal(f"{shifted.label}: the epsilon is negative", shifted)
+    return None
+
+
+def _epsilon(match: Match) -> float:
+    return float(match.array("epsilon").reshape(-1)[0])
+
+
+def _ones(x: Value, axis: int, builder: Builder) -> Value:
+    assert x.shape is not None
+    return builder.constant(np.ones([int(d) for d in x.shape[axis:]], x.dtype), name="scale")  # type: ignore[arg-type]
+
+
+# ---- LayerNormalization --------------------------------------------------------------------------------------------
+
+_MEAN = op("ReduceMean", _X, open_inputs=True, name="mean")
+_CENTRED = op("Sub", _X, _MEAN, name="centred")
+_VARIANCE = op("ReduceMean", _square(_CENTRED), open_inputs=True, name="variance")
+
+
+def _check_layer_norm(match: Match) -> Refusal | None:
+    x = match["x"]
+    mean, variance = match.node("mean"), match.node("variance")
+    first, second = _trailing_axes(mean, x), _trailing_axes(variance, x)
+    for found in (first, second):
+        if isinstance(found, Refusal):
+            return found
+    if first != second:
+        return Refusal(f"{variance.label} and {mean.label} reduce other axes", variance)
+    return _check_epsilon(match)
+
+
+def _layer_norm(match: Match, builder: Builder) -> list[Value]:
+    x = match["x"]
+    axis = _trailing_axes(match.node("mean"), x)
+    assert isinstance(axis, int)
+    attrs = {"axis": axis, "epsilon": _epsilon(match)}
+    return [builder.op("LayerNormalization", x, _ones(x, axis, builder), name=match.root.name, **attrs)]
+
+
+LAYER_NORM = RewriteRule(
+    "transformer.layer_norm",
+    _normalised(_CENTRED, _shifted(_VARIANCE)),  # type: ignore[arg-type]
+    _layer_norm,
+    _check_layer_norm,
+    doc="""Recognise LayerNormalization.
+
+    Before: %d = Sub(%x, ReduceMean(%x, [-1])); %y = Div(%d, Sqrt(Add(ReduceMean(Pow(%d, 2), [-1]), 1e-5)))
+    After:  %y = LayerNormalization(%x, ones) {axis = -1, epsilon = 1e-5}
+    The square as Pow or Mul; the root as Div, Reciprocal or Pow by -0.5. Scale and shift are taken in afterwards.
+    Refuses when: the axes are not the last ones, not kept, or differ; a dim or rank is not known; the type is double; a
+    piece is used elsewhere.
+    """,
+)
+
+# ---- the spelling that multiplies first ----------------------------------------------------------------------------
+
+_EITHER_SIGN = either(_CENTRED, op("Sub", _MEAN, _X))
+_RSTD = _inverse_root(_shifted(op("ReduceMean", _square(_EITHER_SIGN), open_inputs=True, name="variance")))
+_SCALED_RSTD = either(op("Mul", _RSTD, var("gamma")), _RSTD)
+_MEAN_PART = op("Mul", _MEAN, _SCALED_RSTD)
+_MINUS_MEAN = either(op("Mul", op("Neg", _MEAN), _SCALED_RSTD), op("Neg", _MEAN_PART))
+_FOLDED = either(
+    op("Add", op("Mul", _X, _SCALED_RSTD), op("Add", _MINUS_MEAN, var("beta"))),
+    op("Add", op("Mul", _X, _SCALED_RSTD), op("Sub", var("beta"), _MEAN_PART)),
+    op("Add", op("Mul", _X, _SCALED_RSTD), _MINUS_MEAN),
+    op("Sub", op("Mul", _X, _SCALED_RSTD), _MEAN_PART),
+)
+
+
+def _check_folded(match: Match) -> Refusal | None:
+    refusal = _check_layer_norm(match)
+    if refusal is not None:
+        return refusal
+    x, result = match["x"], match.root.output
+    if x.shape is None or result.shape is None or len(x.shape) != len(result.shape):
+        return Refusal(f"{match.root.label}: the scale or shift may enlarge '{x.name}'", match.root)
+    return None
+
+
+def _folded(match: Match, builder: Builder) -> list[Value]:
+    (y,) = _layer_norm(match, builder)
+    gamma, beta = match.get("gamma"), match.get("beta")
+    y = y if gamma is None else builder.op("Mul", y, gamma, name=match.root.name)
+    return [y if beta is None else builder.op("Add", y, beta, name=match.root.name)]
+
+
+FOLDED_LAYER_NORM = RewriteRule(
+    "transformer.layer_norm_folded",
+    _FOLDED,  # type: ignore[arg-type]
+    _folded,
+    _check_folded,
+    priority=1,
+    doc="""Recognise LayerNormalization where scale and mean have been multiplied out.
+
+    Before: %s = Mul(Reciprocal(Sqrt(Add(%variance, 1e-5))), %gamma)
+            %y = Add(Mul(%x, %s), Sub(%beta, Mul(%mean, %s)))
+    After:  %y = Add(Mul(LayerNormalization(%x, ones), %gamma), %beta)
+    As batch-normalisation helpers of frameworks write it when they are used along the last axis.
+    Refuses when: as transformer.layer_norm.
+    """,
+)
+
+# ---- RMSNormalization ----------------------------------------------------------------------------------------------
+
+_MEAN_SQUARE = op("ReduceMean", _square(_X), open_inputs=True, name="mean_square")
+
+
+def _check_rms(match: Match) -> Refusal | None:
+    axis = _trailing_axes(match.node("mean_square"), match["x"])
+    return axis if isinstance(axis, Refusal) else _check_epsilon(match)
+
+
+def _rms(match: Match, builder: Builder) -> list[Value]:
+    x = match["x"]
+    axis = _trailing_axes(match.node("mean_square"), x)
+    assert isinstance(axis, int)
+    attrs = {"axis": axis, "epsilon": _epsilon(match)}
+    return [builder.op("RMSNormalization", x, _ones(x, axis, builder), name=match.root.name, **attrs)]
+
+
+RMS_NORM = RewriteRule(
+    "transformer.rms_norm",
+    _normalised(_X, _shifted(_MEAN_SQUARE)),  # type: ignore[arg-type]
+    _rms,
+    _check_rms,
+    doc="""Recognise RMSNormalization.
+
+    Before: %y = Div(%x, Sqrt(Add(ReduceMean(Pow(%x, 2), [-1]), 1e-6)))
+    After:  %y = RMSNormalization(%x, ones) {axis = -1, epsilon = 1e-6}
+    Spellings as transformer.layer_norm. The scale is taken in afterwards.
+    Refuses when: as transformer.layer_norm.
+    """,
+)
+
+RULES = (FOLDED_LAYER_NORM, LAYER_NORM, RMS_NORM)

@@ -1,0 +1,65 @@
+"""Matrix products with the pointwise operators behind them.
+
+``transformer.matmul_activation`` is the short form (bias or residual and one activation) and
+``transformer.matmul_epilogue`` everything longer. Together they propose each region once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from autofusion.fusion.epilogue import follow, is_short, why_alone
+from autofusion.fusion.rule import FuseRule, Level, Refusal, Region
+from autofusion.ir.graph import Node
+
+ANCHORS = frozenset({"Gemm", "MatMul"})
+
+
+def along_last(operand: tuple[int, ...], result: tuple[int, ...]) -> bool:
+    """One number for each column."""
+    return bool(operand) and operand[-1] == result[-1] and all(d == 1 for d in operand[:-1])
+
+
+def _activation(anchor: Node) -> Iterator[Region | Refusal]:
+    epilogue = follow(anchor, along_last)
+    if epilogue is not None:
+        yield from epilogue.regions(is_short)
+        yield from why_alone(epilogue)
+
+
+def _epilogue(anchor: Node) -> Iterator[Region | Refusal]:
+    epilogue = follow(anchor, along_last)
+    if epilogue is not None:
+        yield from epilogue.regions(lambda chain: not is_short(chain))
+
+
+ACTIVATION = FuseRule(
+    "transformer.matmul_activation",
+    "matmul",
+    _activation,
+    ANCHORS,
+    level=Level.BASIC,
+    doc="""Run a matrix product with its bias and its activation.
+
+    Before: %y = Relu(Add(MatMul(%x, %w), %bias))
+    After:  %y = Fused(%x, %w, %bias) {kind = "matmul"}
+    Any activation; MatMul of any rank, or Gemm.
+    Refuses when: an intermediate is used elsewhere or is a graph output; an operand is broadcast along other axes than
+    the rows, or enlarges the result.
+    """,
+)
+
+EPILOGUE = FuseRule(
+    "transformer.matmul_epilogue",
+    "matmul",
+    _epilogue,
+    ANCHORS,
+    doc="""Run a matrix product with all pointwise operators behind it.
+
+    Before: %y = Add(Gelu(Add(MatMul(%x, %w), %bias)), %residual)
+    After:  %y = Fused(%x, %w, %bias, %residual) {kind = "matmul"}
+    Refuses when: as transformer.matmul_activation.
+    """,
+)
+
+RULES = (ACTIVATION, EPILOGUE)

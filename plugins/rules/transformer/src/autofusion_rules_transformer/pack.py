@@ -1,0 +1,31 @@
+"""The rules of the pack, in one list."""
+
+from __future__ import annotations
+
+from autofusion.fusion.rule import RulePack
+from autofusion_rules_transformer import (
+    attention,
+    gemm,
+    layer_norm,
+    layer_norm_affine,
+    matmul,
+    norm_epilogue,
+    softmax,
+    softmax_epilogue,
+)
+
+PACK = RulePack(
+    name="transformer",
+    version="0.1.0",
+    rules=(
+        *layer_norm.RULES,
+        *layer_norm_affine.RULES,
+        *softmax.RULES,
+        *gemm.RULES,
+        *attention.RULES,
+        *matmul.RULES,
+        *norm_epilogue.RULES,
+        *softmax_epilogue.RULES,
+    ),
+    kinds={"attention": "1", "layer_norm": "1", "matmul": "1", "softmax": "1"},
+)

@@ -1,0 +1,72 @@
+"""Softmax and LogSoftmax from their pieces."""
+
+from __future__ import annotations
+
+from autofusion.fusion.facts import ints, is_float, normal_axis
+from autofusion.fusion.pattern import Match, either, op, var
+from autofusion.fusion.rule import Builder, Refusal, RewriteRule
+from autofusion.ir.graph import Value
+from autofusion.ir.operators import attribute
+
+_X = var("x", where=is_float)
+_SHIFTED = op("Sub", _X, op("ReduceMax", _X, open_inputs=True, name="max"), name="shifted")
+_EXP = op("Exp", _SHIFTED, name="exp")
+_SUM = op("ReduceSum", _EXP, open_inputs=True, name="sum")
+
+
+def _axis(match: Match) -> int | Refusal:
+    x = match["x"]
+    if x.shape is None:
+        return Refusal(f"the rank of '{x.name}' is not known", x)
+    found = set()
+    for name in ("max", "sum"):
+        node = match.named[name]
+        axes = ints(node.operand(1))
+        if axes is None or len(axes) != 1 or not attribute(node, "keepdims"):
+            return Refusal(f"{node.label}: it does not reduce and keep exactly one axis", node)
+        found.add(normal_axis(axes[0], len(x.shape)))
+    if len(found) != 1:
+        return Refusal(f"{match.root.label}: maximum and sum are taken over other axes", match.root)
+    return found.pop()
+
+
+def _check(match: Match) -> Refusal | None:
+    axis = _axis(match)
+    return axis if isinstance(axis, Refusal) else None
+
+
+def _softmax(match: Match, builder: Builder) -> list[Value]:
+    return [builder.op("Softmax", match["x"], name=match.root.name, axis=_axis(match))]
+
+
+def _log_softmax(match: Match, builder: Builder) -> list[Value]:
+    return [builder.op("LogSoftmax", match["x"], name=match.root.name, axis=_axis(match))]
+
+
+SOFTMAX = RewriteRule(
+    "transformer.softmax",
+    either(op("Div", _EXP, _SUM), op("Mul", _EXP, op("Reciprocal", _SUM))),
+    _softmax,
+    _check,
+    doc="""Recognise Softmax.
+
+    Before: %e = Exp(Sub(%x, ReduceMax(%x, [-1]))); %y = Div(%e, ReduceSum(%e, [-1]))
+    After:  %y = Softmax(%x) {axis = -1}
+    Refuses when: maximum and sum do not keep one and the same axis; a piece is used elsewhere.
+    """,
+)
+
+LOG_SOFTMAX = RewriteRule(
+    "transformer.log_softmax",
+    op("Sub", _SHIFTED, op("Log", _SUM)),
+    _log_softmax,
+    _check,
+    doc="""Recognise LogSoftmax.
+
+    Before: %d = Sub(%x, ReduceMax(%x, [-1])); %y = Sub(%d, Log(ReduceSum(Exp(%d), [-1])))
+    After:  %y = LogSoftmax(%x) {axis = -1}
+    Refuses when: as transformer.softmax.
+    """,
+)
+
+RULES = (SOFTMAX, LOG_SOFTMAX)
