@@ -1,4 +1,4 @@
-"""Copies between layouts, into borders and slices: what lowering puts between kernels that want different ones."""
+"""Copies between layouts, into and out of borders: what lowering inserts where layouts meet."""
 
 from __future__ import annotations
 
@@ -6,33 +6,37 @@ from collections.abc import Sequence
 
 from autofusion.cost.target import Target
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import BindContext, Numerics, Offer, Operand, TensorView
+from autofusion.lowering.contract import PLAIN, BindContext, Numerics, Offer, Operand, TensorView
 from autofusion_kernels_cpu.movement.box import UnsupportedMove, region_boxes
 from autofusion_kernels_cpu.movement.movement import nominal_view
 from autofusion_kernels_cpu.movement.offer import ITEMSIZES
 from autofusion_kernels_cpu.movement.steps import between, copy_seconds
 from autofusion_kernels_cpu.native.program import NativeKernel
 
+NAME = "reorder"
+
 
 def reorder_offer(type_: TensorType, source: Operand, result: Operand, target: Target) -> Offer | None:
-    """An offer that copies a tensor of `type_` from one layout to another, inside any border; None if it cannot."""
+    """An offer that copies a tensor of `type_`, or None for element types and pairs of blocks that cannot be."""
     if type_.dtype.kind == "O" or type_.dtype.itemsize not in ITEMSIZES:
         return None
-    blocks = {source.layout.block, result.layout.block} - {0}
-    if blocks - {target.lanes} or (blocks and (type_.rank or 0) < 3):
+    if (source.layout != PLAIN or result.layout != PLAIN) and len(type_.static_shape) < 3:
         return None
     try:
         boxes = region_boxes(nominal_view(type_, source.layout), nominal_view(type_, result.layout), type_.static_shape)
     except UnsupportedMove:
         return None
-
-    def bind(context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]) -> NativeKernel:
-        view = inputs[0]
-        assert view is not None
-        return NativeKernel(tuple(between(view, outputs[0], context.target, "reorder")))
-
-    wanted = Operand(result.layout, result.border, bordered=True, strided=True)
-    seconds = copy_seconds(boxes, type_.dtype.itemsize, target)
     return Offer(
-        f"reorder.{source.layout}_to_{result.layout}", (source,), (wanted,), bind, seconds, numerics=Numerics.EXACT
+        NAME,
+        (Operand(source.layout, strided=True),),
+        (Operand(result.layout, bordered=True, strided=True),),
+        _bind,
+        seconds=copy_seconds(boxes, type_.dtype.itemsize, target),
+        numerics=Numerics.EXACT,
     )
+
+
+def _bind(context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]) -> NativeKernel:
+    source = inputs[0]
+    assert source is not None
+    return NativeKernel(tuple(between(source, outputs[0], context.target, NAME)))
