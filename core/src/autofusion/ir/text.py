@@ -290,10 +290,7 @@ class _Parser:
             raise GraphError(f"line {line}: expected {len(names)} types, one for each result, found {len(types)}")
         name, origin = self._provenance()
         if tokens.accept("{"):
-            while not tokens.accept("}"):
-                key = tokens.name("a body name")
-                tokens.expect("=")
-                attrs[key] = self.graph()
+            attrs |= self._attributes()
         node = graph.node(op, operands, attrs, outputs=types, output_names=names, name=name, origin=origin)
         values.update(zip(names, node.outputs, strict=True))
 
@@ -322,14 +319,18 @@ class _Parser:
         return name, origin
 
     def _attributes(self) -> dict[str, Any]:
+        """The rest of ``{name = value, ...}``; bodies stand one below the other, without commas."""
         tokens = self.tokens
         attrs: dict[str, Any] = {}
         while not tokens.accept("}"):
-            if attrs:
-                tokens.expect(",")
             name = tokens.name("an attribute name")
             tokens.expect("=")
+            if tokens.text == "graph" and tokens.kind == "name":
+                attrs[name] = self.graph()
+                continue
             attrs[name] = self._attribute()
+            if tokens.text != "}":
+                tokens.expect(",")
         return attrs
 
     def _attribute(self) -> Any:
