@@ -20,9 +20,8 @@ from autofusion.cost.model import CostModel
 from autofusion.cost.target import Target
 from autofusion.fusion.kernels import Kernels
 from autofusion.fusion.ledger import Ledger
-from autofusion.fusion.optimise import prepare
-from autofusion.fusion.options import FusionOptions, Switches
-from autofusion.fusion.planner import Planner
+from autofusion.fusion.optimise import fuse, prepare
+from autofusion.fusion.options import FusionOptions
 from autofusion.fusion.rule import FuseRule, RulePack
 from autofusion.ir.graph import Graph, Node
 from autofusion.ir.infer import infer_node
@@ -84,8 +83,7 @@ def measure(graph: Graph, packs: Sequence[RulePack]) -> tuple[float, float, Ledg
     start = time.perf_counter()
     prepared, ledger = prepare(graph, packs, options)
     rewritten = time.perf_counter()
-    kernels = Kernels([Willing(packs)], target, CostModel(target))
-    Planner(prepared, Switches(packs, options), kernels, options, ledger).run()
+    fuse(prepared, packs, Kernels([Willing(packs)], target, CostModel(target)), options, ledger)
     return rewritten - start, time.perf_counter() - rewritten, ledger, len(prepared)
 
 
@@ -104,11 +102,11 @@ def main(arguments: Sequence[str]) -> None:
     print(f"{'nodes':>7} {'rewrite s':>10} {'fuse s':>8} {'all s':>8} {'ratio':>6} {'left':>7}  verdicts")
     last = 0.0
     ledger = Ledger()
-    for nodes, rewrite, fuse, ledger, left in rows([int(a) for a in arguments] or [4000, 16000, 64000], packs):
-        total = rewrite + fuse
+    for nodes, rewrite, fusing, ledger, left in rows([int(a) for a in arguments] or [4000, 16000, 64000], packs):
+        total = rewrite + fusing
         counts = ", ".join(f"{verdict} {n}" for verdict, n in ledger.counts().items() if n)
         ratio = f"{total / last:.2f}" if last else ""
-        print(f"{nodes:7} {rewrite:10.3f} {fuse:8.3f} {total:8.3f} {ratio:>6} {left:7}  {counts}", flush=True)
+        print(f"{nodes:7} {rewrite:10.3f} {fusing:8.3f} {total:8.3f} {ratio:>6} {left:7}  {counts}", flush=True)
         last = total
     for rule, seconds in sorted(ledger.rule_seconds.items(), key=lambda item: -item[1])[:8]:
         print(f"  {seconds:8.3f} s  {rule}")

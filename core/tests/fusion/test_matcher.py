@@ -132,7 +132,7 @@ def test_interior_graph_output_is_a_miss_that_names_it() -> None:
     miss = missed(pattern, y)
     assert miss.reason == "'c3' is also a graph output"
     assert miss.culprit is inner
-    assert Matcher(pattern).is_telling(miss)
+    assert Matcher(pattern).find(producer(y)) == miss
     assert [node.name for node in miss.nodes] == ["c3_bn", "c3"]
 
 
@@ -259,9 +259,11 @@ def test_miss_keeps_the_deepest_reason() -> None:
     assert miss.depth == 3
     assert "Tanh" in miss.reason and "Erf" in miss.reason
     assert matcher.size == 4 and matcher.depth == 4
-    assert matcher.is_telling(miss)
-    shallow = net.node("Mul", x, net.const(0.5))
-    assert not matcher.is_telling(missed(gelu, shallow))
+    assert matcher.find(producer(y)) == miss
+    shallow = net.node("Mul", net.node("Mul", net.node("Exp", x), x), net.const(0.5))
+    assert missed(gelu, shallow).depth == 2
+    assert matcher.find(producer(shallow)) == missed(gelu, shallow)
+    assert matcher.find(producer(net.node("Mul", x, net.const(0.5)))) is None
 
 
 def test_root_condition_and_results_other_than_the_first() -> None:

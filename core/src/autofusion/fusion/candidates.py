@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autofusion.fusion.kernels import Kernels, Priced, Unwilling
 from autofusion.fusion.ledger import Ledger, Record, Verdict
@@ -29,9 +29,13 @@ class Candidate:
     """A legal region with a willing kernel that pays: seconds of its nodes alone and fused."""
 
     draft: Draft
-    kernel: str
     before: float
-    after: float
+    priced: Priced
+
+    @property
+    def after(self) -> float:
+        """Predicted seconds of the fused node."""
+        return self.priced.seconds
 
     @property
     def saving(self) -> float:
@@ -57,6 +61,18 @@ class Workshop:
     kernels: Kernels
     switches: Switches
     ledger: Ledger
+    compared: set[tuple[str, int]] = field(default_factory=set)
+    """(rule, identity of a price): places whose first alternative was the best; repeated blocks are compared once."""
+    alone: dict[Node, float] = field(default_factory=dict)
+    """Prices of ordinary nodes."""
+
+    def seconds(self, node: Node) -> float:
+        """Seconds of an ordinary node alone."""
+        if node not in self.alone:
+            priced = self.kernels.price(node)
+            assert isinstance(priced, Priced), f"{node.label} is in a region, so it is an ordinary node"
+            self.alone[node] = priced.seconds
+        return self.alone[node]
 
 
 class Site:
@@ -89,12 +105,17 @@ class Site:
     def best_without(self, taken: Collection[Node]) -> Candidate | None:
         """The best of the first few alternatives that need none of the ``taken`` nodes."""
         free: list[Candidate] = []
+        compared = self._shop.compared
         for candidate in self._candidates():
-            if not any(node in taken for node in candidate.draft.nodes):
-                free.append(candidate)
-                if len(free) == COMPARED:
-                    break
-        return max(free, key=lambda c: c.saving, default=None)
+            if any(node in taken for node in candidate.draft.nodes):
+                continue
+            free.append(candidate)
+            if len(free) == COMPARED or (self.rule.name, id(free[0].priced)) in compared:
+                break
+        best = max(free, key=lambda c: c.saving, default=None)
+        if best is not None and best is free[0]:
+            compared.add((self.rule.name, id(best.priced)))
+        return best
 
     def _candidates(self) -> Iterator[Candidate]:
         yield from self._found
@@ -148,11 +169,11 @@ class Site:
         if isinstance(after, Unwilling):
             self.note(Verdict.NO_KERNEL, drafted.nodes, reason=after.reason)
             return None
-        before = sum(_seconds(shop.kernels, node) for node in drafted.nodes)
+        before = sum(shop.seconds(node) for node in drafted.nodes)
         if before <= after.seconds:
             self.note(Verdict.UNPROFITABLE, drafted.nodes, before=before, after=after.seconds)
             return None
-        return Candidate(drafted, after.kernel, before, after.seconds)
+        return Candidate(drafted, before, after)
 
     # ---- telling ------------------------------------------------------------------------------------------------
 
@@ -171,9 +192,3 @@ class Site:
         if not self.state.aside:
             self.state.aside = True
             self._shop.ledger.add(self.tell(Verdict.ERROR, [self.anchor], reason=reason))
-
-
-def _seconds(kernels: Kernels, node: Node) -> float:
-    priced = kernels.price(node)
-    assert isinstance(priced, Priced), f"{node.label} is in a region, so it is an ordinary node"
-    return priced.seconds

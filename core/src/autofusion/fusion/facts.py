@@ -8,6 +8,7 @@ may override; a scalar that raises the rank) are the same everywhere.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -20,7 +21,12 @@ FLOATS = frozenset({"float16", "float32", "float64", "bfloat16"})
 
 def is_float(value: Value | None) -> bool:
     """True if the value is a tensor of a floating-point type that rules may compute with."""
-    return value is not None and value.dtype is not None and value.dtype.name in FLOATS
+    return value is not None and value.dtype is not None and _is_float_type(value.dtype)
+
+
+@cache
+def _is_float_type(dtype: np.dtype) -> bool:
+    return dtype.name in FLOATS
 
 
 def is_parameter(value: Value) -> bool:

@@ -6,12 +6,12 @@ signature, so that the fiftieth copy of a block costs nothing to price.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autofusion.cost.model import CostModel, is_free, is_static
-from autofusion.cost.signature import signature
+from autofusion.cost.signature import structure
 from autofusion.cost.target import Target
 from autofusion.ir.graph import FUSED, Node
 
@@ -34,27 +34,33 @@ class Unwilling:
     reason: str
 
 
+_FREE = Priced("", 0.0)
+
+
 class Kernels:
     """Prices nodes with ``packs`` on ``target``."""
 
     def __init__(self, packs: Sequence[KernelPack], target: Target, model: CostModel) -> None:
         self._packs, self._target, self._model = packs, target, model
-        self._known: dict[str, Priced | Unwilling] = {}
+        self._known: dict[Hashable, Priced | Unwilling] = {}
 
     def price(self, node: Node, kind_version: str = "1") -> Priced | Unwilling:
         """The cheapest offer for ``node``. Only a fused node can be refused: an ordinary one runs somehow.
 
+        Nodes of the same structure get the same object, so that its identity stands for the structure.
         ``kind_version`` is the version of a fused node's kind that its rule emits.
         """
         if is_free(node):
-            return Priced("", 0.0)
+            return _FREE
+        key = (structure(node), kind_version)
+        if key not in self._known:
+            self._known[key] = self._asked(node, kind_version)
+        return self._known[key]
+
+    def _asked(self, node: Node, kind_version: str) -> Priced | Unwilling:
         if not is_static(node):
             return Unwilling("its types are not static") if node.op == FUSED else self._modelled(node)
-        fused = node.op == FUSED
-        key = signature(node) + (kind_version if fused else "")
-        if key not in self._known:
-            self._known[key] = self._fused(node, kind_version) if fused else self._ordinary(node)
-        return self._known[key]
+        return self._fused(node, kind_version) if node.op == FUSED else self._ordinary(node)
 
     def _modelled(self, node: Node) -> Priced:
         return Priced("", self._model.price(node).total)

@@ -18,7 +18,7 @@ Decisions that patterns can rely on:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,7 @@ from autofusion.ir.operators import OpClass
 Then = Callable[[], bool]
 Closure = Callable[[Value | None, "_State", Then], bool]
 NodeClosure = Callable[[Node, "_State", Then], bool]
+Glance = Callable[[Node], bool]
 Explain = Callable[[], tuple[str, Node | Value | None]]
 
 
@@ -57,7 +58,7 @@ class Matcher:
     longest path of nodes in it. Raises PluginError if the pattern itself is wrong.
     """
 
-    __slots__ = ("_chains", "_closure", "depth", "pattern", "roots", "size")
+    __slots__ = ("_by_root", "_chains", "depth", "pattern", "roots", "size")
 
     def __init__(self, pattern: Pattern) -> None:
         validate(pattern)
@@ -67,13 +68,40 @@ class Matcher:
         self.size = least_nodes(pattern)
         self.depth = longest_path(pattern)
         self._chains = tuple(p.name for p in walk(pattern) if isinstance(p, Repeat))
-        closures = [_node_closure(alternative) for alternative in alternatives]
-        self._closure: NodeClosure = lambda node, state, then: any(closure(node, state, then) for closure in closures)
+        self._by_root: dict[str, list[tuple[Glance, NodeClosure]]] = {}
+        for alternative in alternatives:
+            entry = (_glance(alternative), _node_closure(alternative))
+            for name in alternative.ops:
+                self._by_root.setdefault(name, []).append(entry)
 
     def match(self, root: Node) -> Match | Miss:
         """Match at ``root``; the Miss tells the deepest point that was reached."""
+        found = self._match(root, [closure for _, closure in self._by_root.get(root.op, ())])
+        if isinstance(found, Match):
+            return found
+        reason, culprit = found.explain() if found.explain is not None else (_not_a_root(root, self.roots), root)
+        return Miss(max(found.depth, 0), reason, culprit, found.deepest)
+
+    def find(self, root: Node) -> Match | Miss | None:
+        """Like ``match``, but without a Miss where little of the pattern was there: most nodes cost a glance."""
+        closures = [closure for glance, closure in self._by_root.get(root.op, ()) if glance(root)]
+        if not closures:
+            return None
+        found = self._match(root, closures)
+        if isinstance(found, Match):
+            return found
+        if found.explain is None or not self._is_telling(found.depth):
+            return None
+        reason, culprit = found.explain()
+        return Miss(found.depth, reason, culprit, found.deepest)
+
+    def _match(self, root: Node, closures: Sequence[NodeClosure]) -> Match | _State:
         state = _State(root)
-        if self._closure(root, state, lambda: _inside_is_private(state)):
+
+        def accept() -> bool:
+            return _inside_is_private(state)
+
+        if any(closure(root, state, accept) for closure in closures):
             return Match(
                 root,
                 list(state.nodes),
@@ -82,12 +110,11 @@ class Matcher:
                 {name: state.chain(name) for name in self._chains},
                 set(state.shared),
             )
-        reason, culprit = state.explain() if state.explain is not None else ("", None)
-        return Miss(state.depth, reason, culprit, state.deepest)
+        return state
 
-    def is_telling(self, miss: Miss) -> bool:
+    def _is_telling(self, depth: int) -> bool:
         """True if so much of the pattern was there that a user may have expected it to match."""
-        return miss.depth >= 2 and 2 * miss.depth >= self.size
+        return depth >= 2 and 2 * depth >= self.size
 
 
 class _State:
@@ -258,6 +285,26 @@ def _node_closure(pattern: Op, overrides: Mapping[int, Closure] | None = None) -
     return match
 
 
+def _glance(pattern: Op) -> Glance:
+    """A cheap test that a root must pass for more than itself to match: one of its operands has the right producer.
+
+    If none has, what the pattern asks of the operands is not there: neither a match nor a telling miss can come of it.
+    """
+    wanted = [(i, frozenset(operand.ops)) for i, operand in enumerate(pattern.inputs) if isinstance(operand, Op)]
+    if not wanted:
+        return lambda node: True
+
+    def glance(node: Node) -> bool:
+        inputs, either_order = node.inputs, node.op in COMMUTATIVE
+        for index, ops in wanted:
+            for value in inputs if either_order else inputs[index : index + 1]:
+                if value is not None and value.producer is not None and value.producer.op in ops:
+                    return True
+        return False
+
+    return glance
+
+
 def _rank(operand: Operand) -> int:
     """Structure first: it rejects fastest, and a failure after it tells more."""
     return 2 if isinstance(operand, Var) else 1 if isinstance(operand, Const) else 0
@@ -406,6 +453,10 @@ def _is_scalar(operand: Operand) -> bool:
 
 
 # ---- words --------------------------------------------------------------------------------------------------------
+
+
+def _not_a_root(node: Node, roots: Iterable[str]) -> str:
+    return f"{node.label} is not {one_of(sorted(roots))}"
 
 
 def _name(value: Value | None) -> str:

@@ -318,7 +318,7 @@ class _Round:
                 stage=site.rule.stage.value,
                 operators=tuple(n.op for n in nodes),
                 kind=site.rule.kind,
-                kernel=candidate.kernel,
+                kernel=candidate.priced.kernel,
                 before=candidate.before,
                 after=candidate.after,
                 fused_node=node.name,

@@ -127,12 +127,12 @@ class Rewriter:
         return None
 
     def _try(self, entry: _Entry, node: Node) -> transaction.Applied | None:
-        key = (entry.rule.name, node)
         found = self._decide(entry, node)
         if isinstance(found, Record):
-            self._open[key] = found
+            self._open[(entry.rule.name, node)] = found
             return None
-        self._open.pop(key, None)
+        if self._open:
+            self._open.pop((entry.rule.name, node), None)
         if found is None or self._circles(entry, found):
             return None
         before = record(entry.bound, Verdict.FUSED, node, _data_order(found.nodes))
@@ -147,10 +147,10 @@ class Rewriter:
 
     def _decide(self, entry: _Entry, node: Node) -> Match | Record | None:
         """A match that may be rewritten, the record of a refusal, or None if the pattern is not there."""
-        match = entry.matcher.match(node)
+        match = entry.matcher.find(node)
+        if match is None:
+            return None
         if isinstance(match, Miss):
-            if not entry.matcher.is_telling(match):
-                return None
             refusal = Refusal(match.reason, match.culprit)
             return record(entry.bound, Verdict.ILLEGAL, node, _data_order(match.nodes), refusal=refusal)
         nodes = _data_order(match.nodes)
