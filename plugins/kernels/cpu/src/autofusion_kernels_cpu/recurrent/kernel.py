@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from autofusion_kernels_cpu.codegen.builder import Function, Module
 from autofusion_kernels_cpu.codegen.isa import Isa
-from autofusion_kernels_cpu.codegen.values import I32, Value
+from autofusion_kernels_cpu.codegen.values import I32, I64, Value
 from autofusion_kernels_cpu.recurrent.activation import Activation
 
 PROJECT_PARAMS = ("rows", "depth", "blocks", "parts", "chunk", "x_row")
@@ -26,9 +26,16 @@ elements. `gates_first` is where the first gate of this step lies within a block
 state that the two halves of a GRU's step share: [batch, 2, units] with z and r * h."""
 
 
-def tile_rows(isa: Isa, gates: int) -> int:
-    """Rows whose gates fit into registers beside the weights and one element of the rows."""
-    return min((isa.registers - 1 - gates) // gates, 8)
+_LATENCY = 8
+"""Independent multiply-adds that keep both units busy."""
+
+
+def tiles(isa: Isa, gates: int) -> tuple[int, ...]:
+    """Numbers of rows that are multiplied at once, largest first: their gates fit into registers beside the weights.
+
+    The more rows, the fewer times the weights are read; few sizes keep the code short.
+    """
+    return tuple(rows for rows in (6, 4, 2, 1) if rows == 1 or rows * gates + gates + 1 <= isa.registers)
 
 
 def project(isa: Isa, gates: int) -> Module:
@@ -52,12 +59,11 @@ def project(isa: Isa, gates: int) -> Module:
                     for g, vector in enumerate(total):
                         f.store(vector, f.buffer["gates"], ((row + i) * p["blocks"] + block) * width + g * f.lanes)
 
-            tile = tile_rows(isa, gates)
-            whole = f.udiv(rows, tile) * tile
-            with f.loop(start, start + whole, step=tile) as several:
-                part(several.index, tile)
-            with f.loop(start + whole, start + rows) as single:
-                part(single.index, 1)
+            for tile in tiles(isa, gates):
+                whole = f.udiv(rows, tile) * tile
+                with f.loop(start, start + whole, step=tile) as several:
+                    part(several.index, tile)
+                start, rows = start + whole, rows - whole
     return module
 
 
@@ -66,8 +72,8 @@ def _product(
 ) -> list[list[Value]]:
     """initial[row][gate] + sum over k of x[row][k] * weights[k][gate], all rows and gates in registers."""
     rows, gates = len(initial), len(initial[0])
-    # One row has too few sums to hide the latency of a multiply-add: it takes two positions of k at a time.
-    ways = 2 if rows == 1 else 1
+    # Few sums cannot hide the latency of a multiply-add: then several positions of k go at a time.
+    ways = -(-_LATENCY // (rows * gates))
     flat = [v for row in initial for v in row]
     start = flat + [f.zero] * (len(flat) * (ways - 1))
     pointers = [f.at(x, x_row * i) for i in range(rows)]
@@ -87,8 +93,11 @@ def _product(
         parts = [advance(loop.carried[w * size : (w + 1) * size], loop.index, w) for w in range(ways)]
         loop.next(*(v for part in parts for v in part))
     sums = list(loop.results)
-    if ways == 2:
-        sums = [a + b for a, b in zip(sums[: len(flat)], sums[len(flat) :], strict=True)]
+    if ways > 1:
+        size = len(flat)
+        for way in range(1, ways):
+            sums[:size] = [a + b for a, b in zip(sums[:size], sums[way * size : (way + 1) * size], strict=True)]
+        sums = sums[:size]
         with f.loop(even, depth, carry=sums) as rest:
             rest.next(*advance(rest.carried, rest.index, 0))
         sums = list(rest.results)
@@ -157,10 +166,8 @@ def step(isa: Isa, cell: Cell, functions: Sequence[Activation]) -> Module:
     gates, projected = cell.gates, cell.projected
     with module.kernel(f"recurrent_{cell.name}", STEP_BUFFERS, STEP_PARAMS) as f:
         p = f.param
-        tile = tile_rows(isa, gates)
-        sums = f.stack(tile * gates * f.lanes)
-        whole = f.udiv(p["batch"], tile)
-        pieces = whole + (p["batch"] - whole * tile)
+        sizes = tiles(isa, gates)
+        sums = f.stack(sizes[0] * gates * f.lanes)
         first, last = f.share(p["blocks"])
         with f.loop(first, last) as unit:
             block = unit.index
@@ -170,7 +177,7 @@ def step(isa: Isa, cell: Cell, functions: Sequence[Activation]) -> Module:
             def base(row: Value) -> Value:
                 return row * p["gates_row"] + block * (projected * f.lanes) + p["gates_first"] * f.lanes
 
-            def product(row: Value, count: int) -> list[Value]:
+            def product(row: Value, count: int) -> None:
                 initial = []
                 for i in range(count):
                     start = base(row + i)
@@ -186,15 +193,29 @@ def step(isa: Isa, cell: Cell, functions: Sequence[Activation]) -> Module:
                 for i, total in enumerate(_product(f, initial, rows, p["x_row"], weights, p["depth"])):
                     for g, vector in enumerate(total):
                         f.store(vector, sums, (i * gates + g) * f.lanes)
-                return [f.as_value(count, p["batch"].type)]
 
-            with f.loop(0, pieces) as piece:
-                several = f.lt(piece.index, whole)
-                row = f.select(several, piece.index * tile, piece.index + whole * (tile - 1))
-                (count,) = f.branch(several, lambda: product(row, tile), lambda: product(row, 1))
-                # The sums go through memory so that the activations are in the code once, whatever the tile.
-                with f.loop(0, count) as each:
-                    loaded = [f.load(sums, (each.index * gates + g) * f.lanes) for g in range(gates)]
-                    here = row + each.index
-                    cell.finish(Unit(f, loaded, here, block, mask, base(here)), functions)
+            # The sums go through memory so that the activations are in the code once, whatever the tile: the row after
+            # the last of a tile starts the next one, as large as the rows that are left allow.
+            with f.loop(0, p["batch"], carry=[f.as_value(0, I64), f.as_value(0, I64)]) as each:
+                first_row, end = each.carried
+                row = each.index
+
+                def fill(remaining: tuple[int, ...]) -> list[Value]:
+                    size, *smaller = remaining
+                    if not smaller:
+                        product(row, size)
+                        return [row, row + size]
+                    fits = f.ge(p["batch"] - row, size)
+
+                    def now() -> list[Value]:
+                        product(row, size)
+                        return [row, row + size]
+
+                    return f.branch(fits, now, lambda: fill(tuple(smaller)))
+
+                first_row, end = f.branch(f.eq(row, end), lambda: fill(sizes), lambda: [first_row, end])
+                place = (row - first_row) * (gates * f.lanes)
+                loaded = [f.load(sums, place + g * f.lanes) for g in range(gates)]
+                cell.finish(Unit(f, loaded, row, block, mask, base(row)), functions)
+                each.next(first_row, end)
     return module

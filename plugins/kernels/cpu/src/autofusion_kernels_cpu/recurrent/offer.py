@@ -263,7 +263,7 @@ class _Direction:
         rows = layer.time * layer.batch
         bias = _pack(self._bias()[0][:, :, None], self.isa)
         threads = self.context.target.threads
-        tile = kernel.tile_rows(self.isa, layer.gates)
+        tile = kernel.tiles(self.isa, layer.gates)[0]
         parts = max(1, min(-(-2 * threads // layer.blocks), -(-rows // tile)))
         chunk = -(-rows // parts)
         chunk = -(-chunk // tile) * tile if parts > 1 else chunk
