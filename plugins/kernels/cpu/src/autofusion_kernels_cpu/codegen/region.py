@@ -6,7 +6,7 @@ where its data comes from: an operand of the node that is being bound, or a cons
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,9 +43,10 @@ class Region:
     leaves: tuple[Leaf, ...]
     results: tuple[Value, ...]
 
-    def signature(self) -> str:
-        """Text that is equal for regions that make the same code."""
+    def signature(self, given: Mapping[Value, str] | None = None) -> str:
+        """Text that is equal for regions that make the same code; ``given`` names values that come in registers."""
         names = {leaf.value: f"l{i}:{dtype_name(leaf.dtype)}" for i, leaf in enumerate(self.leaves)}
+        names |= given or {}
         return signature(self.nodes, names, self.results)
 
 
@@ -73,8 +74,13 @@ def make_region(
     operands: dict[Value, int],
     results: Sequence[Value],
     given: Iterable[Value] = (),
+    reads: Iterable[Value] = (),
 ) -> Region | str:
-    """The region of ``nodes``, or why they are none. ``given`` are values that somebody else puts into registers."""
+    """The region of ``nodes``, or why they are none.
+
+    ``given`` are values that somebody else puts into registers, ``reads`` are values to load besides those of the
+    nodes.
+    """
     for each in nodes:
         reason = refusal(each)
         if reason is not None:
@@ -92,6 +98,8 @@ def make_region(
         own = value.tensor.static_shape
         leaves[value] = Leaf(value, index, constant, own if shape is None else shape)
 
+    for value in reads:
+        use(value)
     for each in nodes:
         rank = len(each.output.tensor.static_shape)
         for i, value in enumerate(each.inputs):
