@@ -264,6 +264,14 @@ def test_what_is_wrong_inside_a_body_is_found_and_named() -> None:
         verify(graph)
 
 
+def test_a_body_may_give_one_value_twice() -> None:
+    body = relu_body()
+    body.add_output(body.outputs[0])
+    assert len(set(body.output_names)) == 1
+    graph = fused(body, outputs=2)
+    verify(graph)
+
+
 def test_control_flow_bodies() -> None:
     graph = Graph("g")
     condition = graph.add_input("c", TensorType(np.dtype(bool), ()))

@@ -26,12 +26,17 @@ def verify(graph: Graph, *, types: bool = True) -> None:
 
     ``types=False`` leaves out operators, attributes and types, and checks the structure alone.
     """
+    _unique(graph.output_names, f"graph '{graph.name}': output name")
+    _verify(graph, types)
+
+
+def _verify(graph: Graph, types: bool) -> None:
     verify_structure(graph)
     for node in graph.nodes:
         bodies = {k: v for k, v in node.attrs.items() if isinstance(v, Graph)}
         for name, body in bodies.items():
             try:
-                verify(body, types=types)
+                _verify(body, types)
             except GraphError as error:
                 raise GraphError(f"in '{name}' of {node.label}: {error}") from None
         if types:
@@ -45,7 +50,7 @@ def verify(graph: Graph, *, types: bool = True) -> None:
 
 
 def verify_structure(graph: Graph) -> None:
-    """Order, membership, uses both ways, and names; not the bodies."""
+    """Order, membership, uses both ways, and names; not the bodies, nor the output names (nobody sees a body's)."""
     where = f"graph '{graph.name}'"
     known: set[Value] = set()
     for value in graph.inputs:
@@ -55,7 +60,6 @@ def verify_structure(graph: Graph) -> None:
     _unique((v.name for v in graph.inputs), f"{where}: input name")
     if len(graph.outputs) != len(graph.output_names):
         raise GraphError(f"{where} has {len(graph.outputs)} outputs, but {len(graph.output_names)} output names")
-    _unique(graph.output_names, f"{where}: output name")
     nodes = graph.nodes
     members = set(nodes)
     constants: dict[Value, None] = {}
