@@ -1,11 +1,8 @@
-"""The direct convolution on blocked tensors: dense, grouped, strided, dilated, transposed, 1 to 3 spatial axes.
-
-Also for plain input with few channels (an image): there the k loop runs along the taps of a row instead of along
-channels, so that a 3-channel stem fills its vectors.
-"""
+"""The direct convolution: dense, grouped, depthwise, strided, dilated, transposed, over 1 to 3 spatial axes."""
 
 from __future__ import annotations
 
+import enum
 import itertools
 import math
 from collections.abc import Sequence
@@ -29,10 +26,23 @@ from autofusion_kernels_cpu.conv.weights import (
     channel_runs,
     filter_groups,
     pack_blocked,
+    pack_depthwise,
     pack_planar,
     padded_vector,
 )
 from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
+
+
+class Form(enum.Enum):
+    """How the sum is laid out for the kernel."""
+
+    BLOCKED = "direct"
+    """Blocked input; the k loop runs along channels."""
+    DEPTHWISE = "depthwise"
+    """Blocked input, one filter for each channel; there is no k loop."""
+    PLANAR = "planar"
+    """Plain input with few channels (an image); the k loop runs along the taps of a row, so that three channels are
+    no hindrance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +84,13 @@ def splits_of(isa: Isa, geometry: Geometry, pixels: int) -> tuple[int, ...]:
     return (1,) * blocks
 
 
-def cost(isa: Isa, geometry: Geometry, planar: bool = False) -> float:
+def row_taps(geometry: Geometry) -> int:
+    """Taps of a row that a depthwise kernel takes together: those of common, undilated filters."""
+    width = geometry.axes[2]
+    return width.kernel if width.dilation == 1 and width.kernel in (3, 5, 7) else 1
+
+
+def cost(isa: Isa, geometry: Geometry, form: Form) -> float:
     """Cycles of one core, were all data in the first-level cache."""
     axes = geometry.axes
     rows, pixels = axes[0].out * axes[1].out, axes[2].out
@@ -87,11 +103,19 @@ def cost(isa: Isa, geometry: Geometry, planar: bool = False) -> float:
     entries = geometry.taps / (math.prod(a.stride for a in axes) if geometry.transposed else 1)
     lanes = isa.lanes
     total = 0.0
+    if form is Form.DEPTHWISE:
+        blocks = -(-geometry.filters // lanes)
+        together = row_taps(geometry)
+        return geometry.batch * rows * blocks * geometry.taps / together * cover(isa, 1, pixels, together).cycles
     splits = splits_of(isa, geometry, pixels)
     groups = filter_groups(splits, lanes, geometry.filters, geometry.group_channels, geometry.group_filters)
     for vectors, group in zip(splits, groups, strict=True):
         channels = group.last - group.first
-        runs = channels * axes[0].kernel * axes[1].kernel if planar else len(channel_runs(group, lanes)) * entries
+        runs = (
+            channels * axes[0].kernel * axes[1].kernel
+            if form is Form.PLANAR
+            else len(channel_runs(group, lanes)) * entries
+        )
         # A table entry costs about four k steps' worth of loop and load latency.
         steps = channels * entries + 2 * runs / max(vectors, 1)
         total += cover(isa, vectors, pixels).cycles * steps
@@ -101,28 +125,28 @@ def cost(isa: Isa, geometry: Geometry, planar: bool = False) -> float:
 class DirectConv:
     """Binds one convolution to views."""
 
-    def __init__(self, parts: Anchored, planar: bool) -> None:
-        self.parts, self.planar = parts, planar
+    def __init__(self, parts: Anchored, form: Form) -> None:
+        self.parts, self.form = parts, form
 
     def __call__(
         self, context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]
     ) -> NativeKernel:
         x, y = inputs[self.parts.operand], outputs[0]
         assert x is not None
-        return NativeKernel(tuple(_Binding(self.parts, self.planar, context, inputs, x, y).steps()))
+        return NativeKernel(tuple(_Binding(self.parts, self.form, context, inputs, x, y).steps()))
 
 
 class _Binding:
     def __init__(
         self,
         parts: Anchored,
-        planar: bool,
+        form: Form,
         context: BindContext,
         inputs: Sequence[TensorView | None],
         x: TensorView,
         y: TensorView,
     ) -> None:
-        self.parts, self.planar, self.context = parts, planar, context
+        self.parts, self.form, self.context = parts, form, context
         self.geometry, self.epilogue = parts.geometry, parts.epilogue
         self.target: Target = context.target
         self.isa = host_isa(context.target.isa)
@@ -150,7 +174,7 @@ class _Binding:
 
     def _merged(self) -> tuple[int, int, int] | None:
         """(depths, rows, pixels) with rows that follow each other without gaps taken as one, or None."""
-        if not self.geometry.is_pointwise or self.planar:
+        if not self.geometry.is_pointwise or self.form is Form.PLANAR:
             return None
         d, h, w = (a.out for a in self.geometry.axes)
         views = [self.xs, self.ys, *self._tensor_strides()]
@@ -199,6 +223,8 @@ class _Binding:
 
     def _table(self, group: FilterGroup, phase: Phase) -> np.ndarray:
         taps = [offset for _, offset in self._taps(phase)]
+        if self.form is Form.DEPTHWISE:
+            return np.array([(offset, 1) for offset in taps[:: row_taps(self.geometry)]], np.int64)
         entries = []
         for channel, count in channel_runs(group, self.lanes):
             base = channel // self.lanes * self.xs.block + channel % self.lanes
@@ -231,7 +257,7 @@ class _Binding:
 
     def _packed(self, groups: Sequence[FilterGroup]) -> tuple[np.ndarray, list[list[int]]]:
         """Packed weights of all variants, and for each variant where each group's begin. Kept for the session."""
-        key = ("conv.weights", id(self.parts.weights), self.isa.name, self.planar, tuple(groups))
+        key = ("conv.weights", id(self.parts.weights), self.isa.name, self.form, tuple(groups))
         entry = self.context.cache.get(key)
         if entry is None:
             entry = (self.parts.weights, *self._pack(groups))
@@ -240,7 +266,10 @@ class _Binding:
 
     def _pack(self, groups: Sequence[FilterGroup]) -> tuple[np.ndarray, list[list[int]]]:
         g, weights = self.geometry, self._filters_first()
-        if self.planar:
+        if self.form is Form.DEPTHWISE:
+            packed, starts = pack_depthwise(weights[:, 0], self.blocks, self.lanes)
+            return packed, [starts]
+        if self.form is Form.PLANAR:
             rows = weights.reshape(g.filters, g.channels, -1, g.axes[2].kernel)
             packed, starts = pack_planar(rows, groups, self.lanes)
             return packed, [starts]
@@ -263,7 +292,8 @@ class _Binding:
         g, lanes = self.geometry, self.lanes
         planes = self.planes()
         pixels = max(plane.pixels for plane in planes)
-        filters = filter_groups(splits_of(self.isa, g, pixels), lanes, g.filters, g.group_channels, g.group_filters)
+        splits = (1,) * self.blocks if self.form is Form.DEPTHWISE else splits_of(self.isa, g, pixels)
+        filters = filter_groups(splits, lanes, g.filters, g.group_channels, g.group_filters)
         packed, starts = self._packed(filters)
         bias = padded_vector(self.parts.bias, self.blocks + 8, lanes)
         groups = [self._group(f, tuple(s[i] for s in starts)) for i, f in enumerate(filters)]
@@ -276,12 +306,13 @@ class _Binding:
         return [replace(step, barrier=False) for step in made[:-1]] + made[-1:]
 
     def _group(self, filters: FilterGroup, starts: tuple[int, ...]) -> Group:
-        if self.planar:
+        source = filters.block * self.xs.block if self.form is Form.DEPTHWISE else 0
+        if self.form is Form.PLANAR:
             tables: tuple[np.ndarray, ...] = (self._planar_table(),)
         else:
             tables = tuple(self._table(filters, phase) for phase in self.phases)
         operands = tuple(filters.block * o.strides.block for o in self.operands)
-        return Group(starts, tables, filters.block * self.lanes, filters.block * self.ys.block, operands)
+        return Group(source, starts, tables, filters.block * self.lanes, filters.block * self.ys.block, operands)
 
     def _pixel(self) -> tuple[int, int]:
         """Floats between neighbouring output pixels in input and output."""
@@ -312,7 +343,8 @@ class _Binding:
         bias: np.ndarray,
     ) -> NativeStep:
         pixel, output_pixel = self._pixel()
-        structure = Structure(self.isa, pixel, output_pixel, vectors, widths(self.isa, vectors))
+        depthwise = row_taps(self.geometry) if self.form is Form.DEPTHWISE else 0
+        structure = Structure(self.isa, pixel, output_pixel, vectors, widths(self.isa, vectors, depthwise), depthwise)
         rows = self._rows()
         header = [rows[0], self.ys.block, rows[1]]
         for operand, row in zip(self.operands, rows[2], strict=True):
@@ -321,7 +353,7 @@ class _Binding:
             groups=len(filters),
             group_floats=max(int(t[:, 1].sum()) for g in groups for t in g.tables) * vectors * self.lanes,
             input_floats=self.geometry.batch * self.geometry.channels * math.prod(a.size for a in self.geometry.axes),
-            tiles=sum(p.rows * cover(self.isa, vectors, p.pixels).tiles for p in planes),
+            tiles=sum(p.rows * cover(self.isa, vectors, p.pixels, depthwise).tiles for p in planes),
             rows=sum(p.rows for p in planes),
             pixels=sum(p.rows * p.pixels for p in planes),
             channels=max(f.last - f.first for f in filters),
@@ -329,7 +361,7 @@ class _Binding:
         )
         params = parameters(structure, self.epilogue, header, groups, planes, schedule(load, self.target), rows)
         refs = (Ref(self.x), Ref(packed), Ref(bias), Ref(self.y), *(o.ref for o in self.operands))
-        name = f"conv.{'planar' if self.planar else 'direct'}x{vectors}"
+        name = f"conv.{self.form.value}x{vectors}"
         return NativeStep(generator.kernel(structure, self.epilogue), refs, params, name=name)
 
 

@@ -64,7 +64,9 @@ class Structure:
     """What the machine code depends on, besides the epilogue.
 
     `pixel` and `output_pixel` are the floats between neighbouring output pixels in the input and in the output;
-    `vectors` the channel blocks of a tile; `widths` the tile widths, widest first.
+    `vectors` the channel blocks of a tile; `widths` the tile widths, widest first. `depthwise` is 0, or the number of
+    neighbouring taps of an entry of the table if every channel has a filter of its own: then weight vectors meet input
+    vectors instead of broadcasts, and `vectors` is 1.
     """
 
     isa: Isa
@@ -72,6 +74,7 @@ class Structure:
     output_pixel: int
     vectors: int
     widths: tuple[int, ...]
+    depthwise: int = 0
 
 
 _addresses: dict[tuple[Structure, str], int] = {}
@@ -266,18 +269,43 @@ class _Emitter:
             entry, weights, ahead, *values = taps.carried
             source = f.at(pixels, f.load(entry, 0, I64))
             length = f.load(entry, 1, I64)
-            more = self.prefetch(task, ahead)
-            with f.loop(0, length, carry=[weights, source, *values], at_least_once=True, opaque=True) as ks:
-                w, x, *acc = ks.carried
-                columns = [f.load(w, o * self.lanes) for o in range(s.vectors)]
-                result = []
-                for i in range(width):
-                    value = f.broadcast(x, i * s.pixel)
-                    for o in range(s.vectors):
-                        result.append(f.fma(value, columns[o], acc[i * s.vectors + o]))
-                ks.next(f.at(w, s.vectors * self.lanes), f.at(x, 1), *result)
-            taps.next(f.at(entry, TABLE_ENTRY, I64), ks.results[0], more, *ks.results[2:])
+            more = ahead if s.depthwise else self.prefetch(task, ahead)
+            if s.depthwise:
+                values = self.depthwise_products(weights, source, values)
+                weights = f.at(weights, s.depthwise * self.lanes)
+            else:
+                weights, *values = self.products(weights, source, length, width, values)
+            taps.next(f.at(entry, TABLE_ENTRY, I64), weights, more, *values)
         return list(taps.results[3:]), taps.results[2]
+
+    def products(self, weights: Value, source: Value, length: Value, width: int, values: list[Value]) -> list[Value]:
+        """The hot loop: every k of a table entry. Returns the advanced weights pointer and the accumulators."""
+        f, s = self.f, self.s
+        with f.loop(0, length, carry=[weights, source, *values], at_least_once=True, opaque=True) as ks:
+            w, x, *acc = ks.carried
+            columns = [f.load(w, o * self.lanes) for o in range(s.vectors)]
+            result = []
+            for i in range(width):
+                value = f.broadcast(x, i * s.pixel)
+                for o in range(s.vectors):
+                    result.append(f.fma(value, columns[o], acc[i * s.vectors + o]))
+            ks.next(f.at(w, s.vectors * self.lanes), f.at(x, 1), *result)
+        return [ks.results[0], *ks.results[2:]]
+
+    def depthwise_products(self, weights: Value, source: Value, values: list[Value]) -> list[Value]:
+        """One row of taps: each input vector is loaded once and meets all the taps that see it."""
+        f, s = self.f, self.s
+        acc = list(values)
+        columns = [f.load(weights, j * self.lanes) for j in range(s.depthwise)]
+        meets: dict[int, list[tuple[int, int]]] = {}
+        for i in range(len(acc)):
+            for j in range(s.depthwise):
+                meets.setdefault(i * s.pixel + j * self.lanes, []).append((i, j))
+        for offset, pairs in sorted(meets.items()):
+            value = f.load(source, offset)
+            for i, j in pairs:
+                acc[i] = f.fma(value, columns[j], acc[i])
+        return acc
 
     def prefetch(self, task: _Task, pointer: Value) -> Value:
         """Ask for the next few cache lines of what comes next, if there is any left."""

@@ -10,6 +10,7 @@ from autofusion.lowering.contract import Layout, Offer, Operand, Refused
 from autofusion_kernels_cpu.codegen.isa import host_isa
 from autofusion_kernels_cpu.conv import direct
 from autofusion_kernels_cpu.conv.anchored import Anchored, anchored
+from autofusion_kernels_cpu.conv.direct import Form
 from autofusion_kernels_cpu.support import traffic_seconds
 
 
@@ -18,10 +19,10 @@ def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
     parts = anchored(node)
     if isinstance(parts, str):
         return Refused(parts)
-    made = [_direct(parts, target, planar=False)]
     g = parts.geometry
+    made = [_direct(parts, target, Form.DEPTHWISE if g.is_depthwise else Form.BLOCKED)]
     if g.channels < target.lanes and g.groups == 1 and not g.transposed:
-        made.append(_direct(parts, target, planar=True))
+        made.append(_direct(parts, target, Form.PLANAR))
     return made
 
 
@@ -35,15 +36,13 @@ def seconds(parts: Anchored, target: Target, cycles: float, weight_bytes: float)
     return max(cycles / frequency / target.threads, traffic_seconds(target, moved))
 
 
-def _direct(parts: Anchored, target: Target, planar: bool) -> Offer:
-    isa = host_isa(target.isa)
-    layout, plain = Layout(isa.lanes), Layout()
-    cycles = direct.cost(isa, parts.geometry, planar)
-    name = "conv.planar" if planar else "conv.direct"
+def _direct(parts: Anchored, target: Target, form: Form) -> Offer:
+    layout = Layout(target.lanes)
+    cycles = direct.cost(host_isa(target.isa), parts.geometry, form)
     return Offer(
-        name,
-        parts.operands(plain if planar else layout, parts.geometry.border, layout),
+        f"conv.{form.value}",
+        parts.operands(Layout() if form is Form.PLANAR else layout, parts.geometry.border, layout),
         (Operand(layout, bordered=True),),
-        direct.DirectConv(parts, planar),
+        direct.DirectConv(parts, form),
         seconds=seconds(parts, target, cycles, parts.weights.nbytes),
     )

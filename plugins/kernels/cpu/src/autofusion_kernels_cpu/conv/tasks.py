@@ -14,7 +14,7 @@ import numpy as np
 from autofusion_kernels_cpu.codegen.epilogue import Epilogue
 from autofusion_kernels_cpu.conv import generator
 from autofusion_kernels_cpu.conv.generator import FIRST, LAST, Structure
-from autofusion_kernels_cpu.conv.tiles import cover
+from autofusion_kernels_cpu.conv.tiles import Cover, cover
 
 LINE = 16
 """float32 in a cache line."""
@@ -39,9 +39,10 @@ class Plane:
 class Group:
     """A filter group: its weights (float offset) and table (int64 [entries, 2]: input offset, k) for each variant.
 
-    `operands` are added to the operands' offsets.
+    `input`, `output` and `operands` are added to the planes' offsets.
     """
 
+    input: int
     weights: tuple[int, ...]
     tables: tuple[np.ndarray, ...]
     bias: int
@@ -110,8 +111,12 @@ def _cut(total: int, index: int, parts: int) -> int:
     return total * index // parts
 
 
+def _cover(structure: Structure, plane: Plane) -> Cover:
+    return cover(structure.isa, structure.vectors, plane.pixels, structure.depthwise)
+
+
 def _tiles(structure: Structure, plane: Plane) -> int:
-    return cover(structure.isa, structure.vectors, plane.pixels).tiles
+    return _cover(structure, plane).tiles
 
 
 def _share(structure: Structure, planes: Sequence[Plane], index: int, parts: int) -> list[_Piece]:
@@ -192,7 +197,7 @@ class _Writer:
 
     def _task(self, group: Group, piece: _Piece, table: int, taps: int, flags: int, span: tuple[int, int]) -> None:
         plane, row = piece.plane, piece.first_row
-        counts = cover(self.structure.isa, self.structure.vectors, plane.pixels).counts
+        counts = _cover(self.structure, plane).counts
         starts, tiles, pixel, seen = [], 0, 0, 0
         for width, count in zip(self.structure.widths, counts, strict=True):
             low = min(max(piece.first_tile - seen, 0), count)
@@ -208,7 +213,7 @@ class _Writer:
         self.tasks.append(
             [
                 piece.rows,
-                plane.input + row * self.input_row,
+                plane.input + group.input + row * self.input_row,
                 span[0],
                 group.bias,
                 plane.output + group.output + row * self.output_row,

@@ -16,17 +16,25 @@ from autofusion_kernels_cpu.codegen.isa import Isa
 _ISSUE, _LATENCY = 2, 4
 # Cycles for each table entry beyond its FMAs, as a fraction of a k step: keeps narrow tiles from being free.
 _OVERHEAD = 0.25
+# Cycles of a depthwise tile's row of taps beyond its FMAs.
+_ROW_OVERHEAD = 4.0
 _WIDE = 8
 """Channel blocks of the tile for very short rows, where weights are used once or twice."""
 
 
 @functools.cache
-def widths(isa: Isa, vectors: int) -> tuple[int, ...]:
-    """Tile widths that fit the registers, widest first; empty if none does. There is always a width of one."""
-    if vectors == _WIDE:
+def widths(isa: Isa, vectors: int, depthwise: int = 0) -> tuple[int, ...]:
+    """Tile widths that fit the registers, widest first; empty if none does. There is always a width of one.
+
+    `depthwise` is the number of taps that a depthwise tile holds in registers (with one vector), 0 for other tiles.
+    """
+    if depthwise:
+        most = isa.registers - depthwise - 2
+    elif vectors == _WIDE:
         # With one pixel the weights need no registers: each is an operand of its only FMA.
         return (2, 1) if isa.registers >= 3 * _WIDE + 1 else (1,)
-    most = (isa.registers - 1 - vectors) // vectors
+    else:
+        most = (isa.registers - 1 - vectors) // vectors
     if most < 2 or vectors > _WIDE:
         return ()
     # About 3/4 and 1/2 of the widest cover most lengths with little left over.
@@ -35,8 +43,10 @@ def widths(isa: Isa, vectors: int) -> tuple[int, ...]:
     return tuple(sorted((w for w in chosen if w >= 1), reverse=True))
 
 
-def cycles(isa: Isa, vectors: int, width: int) -> float:
-    """Cycles of one k step of a tile, if everything is in the first-level cache."""
+def cycles(isa: Isa, vectors: int, width: int, depthwise: int = 0) -> float:
+    """Cycles of one k step of a tile (a row of taps of a depthwise tile), with all data in the first-level cache."""
+    if depthwise:
+        return max(width * depthwise / _ISSUE, _LATENCY) + _ROW_OVERHEAD
     fmas = width * vectors
     loads = vectors + width
     return max(fmas / _ISSUE, loads / _ISSUE, _LATENCY) + _OVERHEAD
@@ -55,10 +65,10 @@ class Cover:
 
 
 @functools.lru_cache(4096)
-def cover(isa: Isa, vectors: int, pixels: int) -> Cover:
+def cover(isa: Isa, vectors: int, pixels: int, depthwise: int = 0) -> Cover:
     """The cheapest tiles for a row of `pixels`; the last may overlap the one before it."""
-    available = [w for w in widths(isa, vectors) if w <= pixels]
-    cost = {w: cycles(isa, vectors, w) for w in available}
+    available = [w for w in widths(isa, vectors, depthwise) if w <= pixels]
+    cost = {w: cycles(isa, vectors, w, depthwise) for w in available}
     widest = available[0]
     # Whole tiles of the widest kind first: the rest is small enough for a table of all lengths.
     bulk = max(0, pixels // widest - 3)
@@ -66,7 +76,7 @@ def cover(isa: Isa, vectors: int, pixels: int) -> Cover:
     best: list[tuple[float, int]] = [(0.0, 0)]
     for length in range(1, rest + 1):
         best.append(min((best[max(length - w, 0)][0] + cost[w], w) for w in available))
-    counts = dict.fromkeys(widths(isa, vectors), 0)
+    counts = dict.fromkeys(widths(isa, vectors, depthwise), 0)
     counts[widest] = bulk
     total, length = bulk * cost[widest] + best[rest][0], rest
     while length > 0:

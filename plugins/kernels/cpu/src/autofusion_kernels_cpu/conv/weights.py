@@ -91,6 +91,17 @@ def pack_planar(weights: np.ndarray, groups: Sequence[FilterGroup], lanes: int) 
     return aligned_concatenation(parts, size), starts
 
 
+def pack_depthwise(weights: np.ndarray, blocks: int, lanes: int) -> tuple[np.ndarray, list[int]]:
+    """Packed weights of a depthwise convolution (entries: taps; k: 1), and where each block's begin. `weights` is
+    [channels, taps]."""
+    channels, taps = weights.shape
+    padded = aligned_zeros(blocks * taps * lanes)
+    full = np.zeros((blocks * lanes, taps), np.float32)
+    full[:channels] = weights
+    padded[: blocks * taps * lanes] = full.reshape(blocks, lanes, taps).transpose(0, 2, 1).ravel()
+    return padded, [block * taps * lanes for block in range(blocks)]
+
+
 def aligned_concatenation(parts: Sequence[np.ndarray], size: int) -> np.ndarray:
     """The parts after each other in one array of float32 that starts on a cache line."""
     result = aligned_zeros(size)
