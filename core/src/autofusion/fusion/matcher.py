@@ -417,6 +417,8 @@ def _enlarges(node: Node, index: int) -> bool:
         return False
     shape = node.output.shape
     others = [v.shape for i, v in enumerate(node.inputs) if i != index and v is not None]
+    if value.const.size == 1:
+        return all(other is None or len(other) < value.const.ndim for other in others)
     return shape is None or None in shape or shape not in others
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autofusion.fusion.facts import arrow, axis_vector, is_float, is_parameter, not_constant, same_shape
+from autofusion.fusion.facts import arrow, axis_vector, is_float, is_parameter, not_constant
 from autofusion.fusion.pattern import Match, op, var
 from autofusion.fusion.rule import Builder, Refusal, RewriteRule, Stage
 from autofusion.ir.graph import Node, Value
@@ -14,6 +14,11 @@ from autofusion_rules_conv.linear import Layer, describe, input_factor, overflow
 
 def _has_parameter(node: Node) -> bool:
     return any(v is not None and is_parameter(v) for v in node.inputs)
+
+
+def _has_weight(node: Node) -> bool:
+    weight = node.operand(1)
+    return weight is not None and is_parameter(weight)
 
 
 def _site(match: Match) -> str:
@@ -30,9 +35,8 @@ def _read(match: Match) -> tuple[Layer, np.ndarray] | Refusal:
     if before.op in ("Div", "Sub") and before.inputs[1] is not c:
         return Refusal(f"{_site(match)}: the constant '{c.name}' is the first operand", before)
     x = match["x"]
-    if not is_float(x) or not same_shape(x.shape, before.output.shape):
-        return Refusal(f"{_site(match)}: '{c.name}' may enlarge '{x.name}'", c)
-    assert x.shape is not None and layer.weight.const is not None
+    if not is_float(x) or x.shape is None:
+        return Refusal(f"{_site(match)}: the type or rank of '{x.name}' is not known", x)
     rank = len(x.shape)
     if match.root.op in ("Conv", "ConvTranspose"):
         axis = 1
@@ -44,6 +48,7 @@ def _read(match: Match) -> tuple[Layer, np.ndarray] | Refusal:
     if not isinstance(channels, int):
         return Refusal(f"{_site(match)}: the number of channels of '{x.name}' is not known", x)
     vector = axis_vector(c.const, rank, axis, channels)
+    # One number for each channel, and no more axes than x has: it cannot enlarge x.
     if vector is None or not np.isfinite(vector).all():
         return Refusal(f"{_site(match)}: '{c.name}' is not finite, or not along the channel axis", c)
     return layer, vector
@@ -121,15 +126,15 @@ def _rewrite_shift(match: Match, builder: Builder) -> list[Value]:
 
 
 _C = var("c", where=is_parameter)
-_WEIGHT = var("weight", where=is_parameter)
 
 FOLD_INPUT_SCALE = RewriteRule(
     "conv.fold_input_scale",
     op(
         ("Conv", "ConvTranspose", "Gemm", "MatMul"),
         op(("Mul", "Div"), var("x"), _C, name="before", where=_has_parameter),
-        _WEIGHT,
+        var("weight"),
         open_inputs=True,
+        where=_has_weight,
     ),
     _rewrite_scale,
     _check_scale,
@@ -149,8 +154,9 @@ FOLD_INPUT_SHIFT = RewriteRule(
     op(
         ("Conv", "Gemm"),
         op(("Add", "Sub"), var("x"), _C, name="before", where=_has_parameter),
-        _WEIGHT,
+        var("weight"),
         open_inputs=True,
+        where=_has_weight,
     ),
     _rewrite_shift,
     _check_shift,

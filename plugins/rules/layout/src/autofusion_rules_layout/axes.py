@@ -28,13 +28,23 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Turned:
+    """Stands for operand ``index`` behind a Transpose that moves nothing but axes of one element."""
+
+    index: int
+
+
+Operand = Source | Turned | Value | np.ndarray | None
+
+
+@dataclass(frozen=True, slots=True)
 class Moved:
     """The node on untransposed operands. ``perm`` transposes each of its results back.
 
-    Operands are Sources, values as they are, arrays (new constants), or None.
+    Operands are Sources, Turned, values as they are, arrays (new constants), or None.
     """
 
-    operands: tuple[Source | Value | np.ndarray | None, ...]
+    operands: tuple[Operand, ...]
     perm: Perm
     attrs: dict[str, Any] = field(default_factory=dict)
 
@@ -68,7 +78,7 @@ def is_single(value: Value) -> bool:
 
 
 def _pointwise(node: Node, perm: Perm, source: Callable[[Value], bool]) -> Moved | None:
-    operands: list[Source | Value | np.ndarray | None] = []
+    operands: list[Operand] = []
     rank = len(perm)
     for index, value in enumerate(node.inputs):
         if value is None:
@@ -81,9 +91,25 @@ def _pointwise(node: Node, perm: Perm, source: Callable[[Value], bool]) -> Moved
             operands.append(value)
         elif value.const is not None:
             operands.append(_transposed_constant(value.const, perm))
+        elif moves_to_last(perm) and _is_gate(value, node, perm):
+            operands.append(Turned(index))
         else:
             return None
     return Moved(tuple(operands), perm, dict(node.attrs))
+
+
+def moves_to_last(perm: Perm) -> bool:
+    """True for the permutation from channels first to channels last, where it is not its own inverse."""
+    return len(perm) >= 4 and perm == (0, *range(2, len(perm)), 1)
+
+
+def _is_gate(value: Value, node: Node, perm: Perm) -> bool:
+    """True for an operand that is broadcast (one number for each channel), and whose elements stay in order."""
+    shape, result = value.shape, node.output.shape
+    if shape is None or len(shape) != len(perm) or result is None or shape == result:
+        return False
+    order = [p for p in inverse(perm) if shape[p] != 1]
+    return order == sorted(order)
 
 
 def _transposed_constant(data: np.ndarray, perm: Perm) -> np.ndarray:
@@ -134,6 +160,13 @@ def _along_axis(node: Node, perm: Perm, source: Callable[[Value], bool]) -> Move
     return Moved((Source(0), *node.inputs[1:]), perm, dict(node.attrs) | {"axis": axis})
 
 
+def _softmax(node: Node, perm: Perm, source: Callable[[Value], bool]) -> Moved | None:
+    """As any operator with an axis; but one along the last axis stays so, since its elements then are neighbours."""
+    answer = _along_axis(node, perm, source)
+    was_last = normal_axis(attribute(node, "axis"), len(perm)) == len(perm) - 1
+    return None if was_last and answer is not None and answer.attrs["axis"] != len(perm) - 1 else answer
+
+
 def _gather(node: Node, perm: Perm, source: Callable[[Value], bool]) -> Moved | None:
     indices = node.operand(1)
     if indices is None or indices.shape is None or source(indices) or len(indices.shape) > 1:
@@ -145,7 +178,7 @@ def _gather(node: Node, perm: Perm, source: Callable[[Value], bool]) -> Moved | 
 
 def _concat(node: Node, perm: Perm, source: Callable[[Value], bool]) -> Moved | None:
     (axis,) = _mapped(node, [attribute(node, "axis")], perm)
-    operands: list[Source | Value | np.ndarray | None] = []
+    operands: list[Operand] = []
     for index, value in enumerate(node.inputs):
         if value is not None and source(value):
             operands.append(Source(index))
@@ -188,7 +221,7 @@ def _resize(node: Node, perm: Perm, source: Callable[[Value], bool]) -> Moved | 
     if axes:
         return Moved((Source(0), *node.inputs[1:]), perm, dict(node.attrs) | {"axes": _mapped(node, axes, perm)})
     rank = len(perm)
-    operands: list[Source | Value | np.ndarray | None] = [Source(0)]
+    operands: list[Operand] = [Source(0)]
     for value in node.inputs[1:]:
         if value is None or (value.const is not None and value.const.size == 0):
             operands.append(value)
@@ -245,12 +278,12 @@ _ANSWERS: dict[str, Answer] = {
     "Concat": _concat,
     "Gather": _gather,
     "Hardmax": _along_axis,
-    "LogSoftmax": _along_axis,
+    "LogSoftmax": _softmax,
     "LpNormalization": _along_axis,
     "Pad": _pad,
     "Resize": _resize,
     "Slice": _slice,
-    "Softmax": _along_axis,
+    "Softmax": _softmax,
     "Split": _along_axis,
     "Squeeze": _squeeze,
     "Tile": _tile,

@@ -7,6 +7,9 @@ input, and whatever stood between (normalisation, Pad) ends up next to the convo
 
 The two directions never fight: a value that hangs on a graph input alone (``from_input``) has its Transposes lifted,
 any other has them sunk.
+
+This belongs to the fold stage, since the canonical forms must be found first: the pieces of a LayerNormalization along
+the last axis would still be one along another axis, but nobody would know it.
 """
 
 from __future__ import annotations
@@ -16,9 +19,22 @@ from collections.abc import Callable
 import numpy as np
 
 from autofusion.fusion.pattern import Match, op
-from autofusion.fusion.rule import Builder, RewriteRule
+from autofusion.fusion.rule import Builder, RewriteRule, Stage
 from autofusion.ir.graph import Node, Value
-from autofusion_rules_layout.axes import Moved, Perm, Source, inverse, movable_ops, moved, perm_of, transposes
+from autofusion.ir.operators import OpClass, op_class
+from autofusion_rules_layout.axes import (
+    Moved,
+    Operand,
+    Perm,
+    Source,
+    Turned,
+    inverse,
+    movable_ops,
+    moved,
+    moves_to_last,
+    perm_of,
+    transposes,
+)
 
 _DEPTH = 24
 """How many operators behind a graph input still count as hanging on it."""
@@ -48,8 +64,8 @@ def _moves_channels(perm: Perm) -> bool:
 # ---- down ---------------------------------------------------------------------------------------------------------
 
 
-def _sunk(node: Node) -> Moved | None:
-    perm = next((p for v in node.inputs if (p := transposes(v)) is not None), None)
+def _sunk(node: Node) -> tuple[Moved, Perm] | None:
+    perm = _driving(node)
     if perm is None or (len(node.outputs) > 1 and not _moves_channels(perm)):
         return None
     answer = moved(node, perm, lambda value: _untransposed(value, perm) is not None)
@@ -64,7 +80,17 @@ def _sunk(node: Node) -> Moved | None:
         alone = not value.is_output and all(c is node for c in value.consumers)
         if not alone and not _moves_channels(perm):
             return None  # the Transpose would stay, and another one come
-    return answer
+    return answer, perm
+
+
+def _driving(node: Node) -> Perm | None:
+    """The permutation of a transposed operand that is not broadcast."""
+    for value in node.inputs:
+        if value is None or value.producer is None or value.producer.op != "Transpose":
+            continue
+        if op_class(node) is not OpClass.POINTWISE or value.shape == node.output.shape:
+            return transposes(value)
+    return None
 
 
 def _untransposed(value: Value, perm: Perm) -> Value | None:
@@ -72,18 +98,19 @@ def _untransposed(value: Value, perm: Perm) -> Value | None:
     if transposes(value) == perm:
         assert value.producer is not None
         return value.producer.inputs[0]
-    for consumer, _ in value.uses[:8]:
-        if consumer.op == "Transpose" and perm_of(consumer) == inverse(perm):
-            return consumer.output
+    if moves_to_last(perm):
+        for consumer, _ in value.uses[:8]:
+            if consumer.op == "Transpose" and perm_of(consumer) == inverse(perm):
+                return consumer.output
     return None
 
 
 def _sink(match: Match, builder: Builder) -> list[Value]:
     node = match.root
-    answer = _sunk(node)
-    perm = next(p for v in node.inputs if (p := transposes(v)) is not None)
-    assert answer is not None
-    operands = [_built(node, o, builder, lambda value: _untransposed(value, perm)) for o in answer.operands]
+    found = _sunk(node)
+    assert found is not None
+    answer, perm = found
+    operands = [_built(node, o, builder, lambda value: _untransposed(value, perm), perm) for o in answer.operands]
     new = builder.node(node.op, operands, answer.attrs, outputs=len(node.outputs), name=node.name)
     if answer.perm == tuple(range(len(answer.perm))):
         return list(new.outputs)
@@ -91,15 +118,14 @@ def _sink(match: Match, builder: Builder) -> list[Value]:
 
 
 def _built(
-    node: Node,
-    operand: Source | Value | np.ndarray | None,
-    builder: Builder,
-    source: Callable[[Value], Value | None],
+    node: Node, operand: Operand, builder: Builder, source: Callable[[Value], Value | None], perm: Perm
 ) -> Value | None:
-    if isinstance(operand, Source):
+    if isinstance(operand, Source | Turned):
         value = node.inputs[operand.index]
         assert value is not None
-        return source(value)
+        if isinstance(operand, Source):
+            return source(value)
+        return builder.op("Transpose", value, perm=list(inverse(perm)))
     return builder.constant(operand) if isinstance(operand, np.ndarray) else operand
 
 
@@ -132,7 +158,7 @@ def _lift(match: Match, builder: Builder) -> list[Value]:
     perm = transposes(node.output)
     assert answer is not None and perm is not None
     lifted = builder.op("Transpose", _computed(before), perm=list(perm))
-    operands = [_built(before, o, builder, lambda value: lifted) for o in answer.operands]
+    operands = [_built(before, o, builder, lambda value: lifted, inverse(perm)) for o in answer.operands]
     return [builder.node(before.op, operands, answer.attrs, name=before.name).output]
 
 
@@ -143,6 +169,7 @@ SINK_TRANSPOSE = RewriteRule(
     "layout.sink_transpose",
     op(_MOVABLE, open_inputs=True, where=lambda node: _sunk(node) is not None),
     _sink,
+    stage=Stage.FOLD,
     priority=-10,
     doc="""Move a Transpose below an operator that can do its work in another order of axes.
 
@@ -159,6 +186,7 @@ LIFT_TRANSPOSE = RewriteRule(
     "layout.lift_transpose",
     op("Transpose", op(_MOVABLE, open_inputs=True, name="before"), where=lambda node: _lifted(node) is not None),
     _lift,
+    stage=Stage.FOLD,
     priority=-10,
     doc="""Move a Transpose above what stands between it and a graph input.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from autofusion.fusion.facts import permuted
+from autofusion.fusion.facts import permuted, same_shape
 from autofusion.fusion.pattern import Match, op, var
 from autofusion.fusion.rule import Builder, RewriteRule, Stage
 from autofusion.ir.graph import Node, Value
 from autofusion_rules_layout.axes import perm_of
-from autofusion_rules_layout.reshape import reshape_to, target_of
+from autofusion_rules_layout.reshape import RESHAPES, reshape_to, target_of
 
 
 def _both_known(node: Node) -> bool:
@@ -26,9 +26,15 @@ def _merge(match: Match, builder: Builder) -> list[Value]:
 
 
 def _keeps_order(node: Node) -> bool:
-    """True if the axes with more than one element stay in order, and the new shape can be written down."""
+    """True if the axes with more than one element stay in order, the new shape can be written down, and it helps.
+
+    Next to another Reshape it does. Elsewhere a Transpose is better left as it is: it can still sink and cancel.
+    """
     x, perm = node.inputs[0], perm_of(node)
     if x is None or x.shape is None or perm is None:
+        return False
+    neighbours = [x.producer, *node.output.consumers]
+    if not any(n is not None and n.op in RESHAPES for n in neighbours):
         return False
     moved = [p for p in perm if x.shape[p] != 1]
     return moved == sorted(moved) and target_of(x.shape, permuted(x.shape, perm)) is not None
@@ -37,6 +43,8 @@ def _keeps_order(node: Node) -> bool:
 def _reshape(match: Match, builder: Builder) -> list[Value]:
     x, perm = match["x"], perm_of(match.root)
     assert x.shape is not None and perm is not None
+    if same_shape(x.shape, permuted(x.shape, perm)):
+        return [x]
     return [reshape_to(x, permuted(x.shape, perm), builder, match.root.name)]
 
 
@@ -44,6 +52,7 @@ TRANSPOSE_PAIR = RewriteRule(
     "layout.transpose_pair",
     op("Transpose", op("Transpose", var("x"), name="inner", shared=True), where=_both_known),
     _merge,
+    stage=Stage.FOLD,
     priority=10,
     doc="""Merge two Transposes, or drop both.
 
@@ -59,10 +68,10 @@ TRANSPOSE_AS_RESHAPE = RewriteRule(
     op("Transpose", var("x"), where=_keeps_order),
     _reshape,
     stage=Stage.FOLD,
-    doc="""Write a Transpose that only moves axes of one element as a Reshape, which moves no data.
+    doc="""Write a Transpose that only moves axes of one element as a Reshape, where it can merge with another.
 
-    Before: %y = Transpose(%x) {perm = [0, 2, 3, 1]}           %x: [N, C, 1, 1]
-    After:  %y = Reshape(%x, [0, 1, 1, C])
+    Before: %y = Squeeze(Transpose(%x) {perm = [0, 2, 3, 1]}, [1, 2])        %x: [N, C, 1, 1]
+    After:  %y = Squeeze(Reshape(%x, [0, 1, 1, C]), [1, 2])
     Refuses when: an axis may have more than one element, or the new shape has dims that cannot be stated.
     """,
 )

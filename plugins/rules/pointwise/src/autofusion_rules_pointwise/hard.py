@@ -5,7 +5,7 @@ from __future__ import annotations
 from autofusion.fusion.facts import is_float, scalar
 from autofusion.fusion.pattern import Match, Operand, const, either, op, var
 from autofusion.fusion.rule import Builder, Refusal, RewriteRule
-from autofusion.ir.graph import Value
+from autofusion.ir.graph import Node, Value
 
 _X = var("x", where=is_float)
 _SIX, _SIXTH = const("six", 6.0), const("sixth", 1 / 6)
@@ -20,10 +20,16 @@ def _clamped(x: Operand, low: float, high: float) -> Operand:
 
 _RELU6 = _clamped(op("Add", _X, const("three", 3.0)), 0.0, 6.0)
 
+
+def _gates_itself(node: Node) -> bool:
+    """True for ``x * f(x)``; a gate computed from something else is no near-miss."""
+    return any(v is not None and v.producer is not None and v.producer.inputs[0] in node.inputs for v in node.inputs)
+
+
 HARD_SWISH = RewriteRule(
     "pointwise.hard_swish",
     either(
-        op("Mul", _X, op("HardSigmoid", _X, alpha=1 / 6, beta=0.5)),
+        op("Mul", _X, op("HardSigmoid", _X, alpha=1 / 6, beta=0.5), where=_gates_itself),
         op("Div", op("Mul", _X, _RELU6), _SIX),
         op("Mul", op("Mul", _X, _RELU6), _SIXTH),
         op("Mul", _X, op("Div", _RELU6, _SIX)),
