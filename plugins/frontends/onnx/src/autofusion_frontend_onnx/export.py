@@ -17,6 +17,7 @@ from onnx import helper
 
 from autofusion.errors import ModelError
 from autofusion.ir.graph import FUSED, Graph, Node, Value
+from autofusion_frontend_onnx.operators import DOMAIN_VERSION
 from autofusion_frontend_onnx.opset import LOWEST, lowest_opset
 from autofusion_frontend_onnx.proto import type_proto
 from autofusion_frontend_onnx.schemas import schema
@@ -174,12 +175,13 @@ class _Writer:
         found = None if domain else schema(op, self.opset)
         if not domain and found is None:
             raise ModelError(f"{node.label} cannot be written to ONNX: operator set {self.opset} has no '{op}'")
-        self.domains.setdefault(domain, 1)
+        if domain:
+            self._import(node, domain)
         count = len(node.inputs) - int(node.attrs.get("captures", 0))
         captured = [self._read(v, names) for v in node.inputs[count:]]
         attributes = []
         for name, value in node.attrs.items():
-            if name == "captures" or value is None:
+            if name in ("captures", DOMAIN_VERSION) or value is None:
                 continue
             said = found.attributes.get(name) if found is not None else None
             if found is not None and said is None:
@@ -189,6 +191,14 @@ class _Writer:
         made = self._node(op, domain, [self._read(v, names) for v in node.inputs[:count]], node, names)
         made.attribute.extend(attributes)
         return made
+
+    def _import(self, node: Node, domain: str) -> None:
+        version = int(node.attrs.get(DOMAIN_VERSION, 1))
+        if self.domains.setdefault(domain, version) != version:
+            raise ModelError(
+                f"{node.label} needs version {version} of domain '{domain}', and another node version "
+                f"{self.domains[domain]}; ONNX has one version of a domain in a model"
+            )
 
     def _node(self, op: str, domain: str, inputs: Sequence[str], node: Node, names: _Names) -> onnx.NodeProto:
         outputs = [names.of[v] if v in names.of else names.new(v) for v in node.outputs]

@@ -11,6 +11,7 @@ from autofusion.errors import ModelError, OptionError, nearest
 from autofusion.ir.graph import Graph
 from autofusion.plugins.frontend import LoadOptions
 from autofusion_frontend_onnx import proto
+from autofusion_frontend_onnx.functions import functions_of
 from autofusion_frontend_onnx.scope import Model, Scope
 
 
@@ -24,8 +25,7 @@ def import_model(source: onnx.ModelProto, path: Path, options: LoadOptions) -> G
     if options.key is not None:
         raise OptionError(f"'{path}' is an ONNX model, which cannot be encrypted; leave the key out")
     try:
-        functions = {(proto.domain_name(f.domain), f.name, f.overload): f for f in source.functions}
-        model = Model(path, source.ir_version, functions)
+        model = Model(path, source.ir_version, functions_of(source))
         model.names.update(_names(source.graph))
         graph = Graph(source.graph.name or path.stem)
         scope = Scope(model, graph, proto.opsets(source.opset_import, source.ir_version, f"'{path}'"))

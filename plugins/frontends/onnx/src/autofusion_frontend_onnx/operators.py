@@ -20,6 +20,9 @@ from autofusion_frontend_onnx.registry import Converter, find_converter
 from autofusion_frontend_onnx.schemas import FORGOTTEN, check, schema
 from autofusion_frontend_onnx.tensors import element_type
 
+DOMAIN_VERSION = "domain_version"
+"""Attribute of opaque nodes: the version of their domain that the model imports, where that is not the first."""
+
 
 def convert(call: Call) -> Sequence[Value | None]:
     """Emit IR nodes for ``call``; return its results. Whatever goes wrong is a ModelError that names the node."""
@@ -100,6 +103,8 @@ def passed_through(call: Call) -> Sequence[Value | None]:
             call.attrs.pop(name, None)
         for name, value in _stated_defaults(call.op, call.version):
             call.attrs.setdefault(name, value)
+    elif call.version > 1:
+        call.attrs[DOMAIN_VERSION] = call.version
     captures = import_bodies(call)
     return call.result(op, [*_padded(call), *captures] if captures else call.inputs)
 

@@ -45,7 +45,8 @@ def _same(node: Node, version: int, newer: int) -> bool:
         return False
     if find_converter("", node.op, version) is not find_converter("", node.op, newer):
         return False
-    if len(node.inputs) > old.max_input or len(node.outputs) > old.max_output:
+    explicit = node.inputs[: len(node.inputs) - int(node.attr("captures", 0))]
+    if len(explicit) > old.max_input or len(node.outputs) > old.max_output:
         return False
     for name, attribute in new.attributes.items():
         was = old.attributes.get(name)
@@ -56,7 +57,7 @@ def _same(node: Node, version: int, newer: int) -> bool:
             return False
     return all(
         value is None or value.type is None or _spelled(value.type) in _allowed(node.op, version, index)
-        for index, value in enumerate(node.inputs[: len(node.inputs) - int(node.attr("captures", 0))])
+        for index, value in enumerate(explicit)
     )
 
 

@@ -21,12 +21,11 @@ from autofusion.ir.types import Type, of_array
 from autofusion_frontend_onnx import order, proto
 from autofusion_frontend_onnx.attributes import read_attributes
 from autofusion_frontend_onnx.call import Call
+from autofusion_frontend_onnx.functions import FunctionKey
 from autofusion_frontend_onnx.operators import convert
 from autofusion_frontend_onnx.tensors import sparse_to_array, to_array
 
-FunctionKey = tuple[str, str, str]
 _DEEPEST = 64
-_MOST_NODES = 2_000_000
 
 
 @dataclass(slots=True)
@@ -38,7 +37,6 @@ class Model:
     functions: Mapping[FunctionKey, onnx.FunctionProto]
     origins: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
-    nodes: int = 0
 
     @property
     def folder(self) -> Path:
@@ -68,7 +66,6 @@ class Scope:
         prefix: str = "",
         attributes: Mapping[str, onnx.AttributeProto] | None = None,
         depth: int = 0,
-        calls: tuple[FunctionKey, ...] = (),
         tolerant: bool = False,
     ) -> None:
         self.model = model
@@ -78,7 +75,6 @@ class Scope:
         self.prefix = prefix
         self.attributes = attributes or {}
         self.depth = depth
-        self.calls = calls
         self.tolerant = tolerant
         self.absent: set[str] = set()
         self.values: dict[str, Value] = {}
@@ -166,9 +162,6 @@ class Scope:
 
     def nodes(self, nodes: Sequence[onnx.NodeProto], defined: Iterable[str] = ()) -> None:
         """Import ``nodes``, in an order that defines every value before it is read; ``defined`` are names taken already."""
-        self.model.nodes += len(nodes)
-        if self.model.nodes > _MOST_NODES:
-            raise ModelError(f"the model has more than {_MOST_NODES} nodes once its functions are written out")
         order.check_single_assignment(nodes, {*defined, *self.stored}, self.graph.name)
         for index, node in order.in_order(nodes, self.graph.name):
             self._node(node, index)
@@ -214,8 +207,6 @@ class Scope:
     ) -> list[Value | None]:
         """Import the body of ``function`` in place of node ``name``; return its results, called ``outputs``."""
         what = f"function '{key[1]}' of domain '{key[0] or 'ai.onnx'}'"
-        if key in self.calls:
-            raise ModelError(f"{what} calls itself, by way of {' -> '.join(k[1] for k in self.calls)}")
         if len(inputs) > len(function.input):
             raise ModelError(
                 f"node '{name}' passes {len(inputs)} operands to {what}, which takes {len(function.input)}"
@@ -233,7 +224,6 @@ class Scope:
             prefix=f"{name}/",
             attributes=given,
             depth=self.depth + 1,
-            calls=(*self.calls, key),
             tolerant=self.tolerant,
         )
         inner.declare(function.value_info)
@@ -268,7 +258,6 @@ class Scope:
             prefix=self.prefix,
             attributes=self.attributes,
             depth=self.depth + 1,
-            calls=self.calls,
             tolerant=True,
         )
 

@@ -166,7 +166,7 @@ def external_path(location: str, folder: Path | None, what: str) -> Path:
     parts = PurePosixPath(location.replace("\\", "/"))
     if not location or "\0" in location:
         raise ModelError(f"{what} has external data without a file name")
-    if parts.is_absolute() or ".." in parts.parts or ":" in parts.parts[0]:
+    if parts.is_absolute() or ".." in parts.parts or ":" in "".join(parts.parts[:1]):
         raise ModelError(
             f"{what} has its data in '{location}', outside of the model's folder; only files inside of it are read"
         )
