@@ -215,11 +215,12 @@ def test_fused_nodes_have_the_types_of_their_body() -> None:
     node = graph.node("Fused", [x], {"kind": "pointwise", "rule": "r@1", "body": body})
     infer_node(node)
     assert node.output.type == f32("N", 3)
-    node.output.type = None
-    infer_node(node, bodies=True)
-    assert node.output.type == f32(2, 3)
+    for keep in (True, False):
+        node.output.type = None
+        infer_node(node, bodies=True, keep_bodies=keep)
+        assert node.output.type == f32(2, 3)
+        assert (node.body is body) == keep
     assert body.outputs[0].type == f32("N", 3), "the body is shared between copies of a graph and must stay as it was"
-    assert node.body is not body
 
 
 def test_if_gives_what_both_branches_agree_on() -> None:
@@ -231,6 +232,19 @@ def test_if_gives_what_both_branches_agree_on() -> None:
     node = graph.node("If", [condition, x], {"then_branch": relu_body(), "else_branch": other, "captures": 1})
     infer_node(node, bodies=True)
     assert node.output.type == f32(None, 4)
+
+
+def test_a_branch_for_other_sizes_does_not_matter() -> None:
+    graph = Graph()
+    condition, x = graph.add_input("c", TensorType(BOOL, ())), graph.add_input("x", f32(2, 4))
+    other = Graph("else")
+    y = other.add_input("x", None)
+    added = other.node("Add", [y, other.constant(np.zeros(9, np.float32))], outputs=[f32(2, 9)])
+    other.add_output(added.output)
+    node = graph.node("If", [condition, x], {"then_branch": relu_body(), "else_branch": other, "captures": 1})
+    infer_node(node, bodies=True)
+    assert node.output.type == f32(2, None)
+    assert node.attrs["else_branch"] is other
 
 
 def test_loop_generalises_what_grows() -> None:

@@ -6,6 +6,7 @@ Inferred types are merged with those that the values already have, because a fro
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from autofusion.errors import GraphError, ShapeError
@@ -68,15 +69,22 @@ def inferred_types(node: Node) -> Sequence[Type | None]:
     return types[: len(node.outputs)]
 
 
-def infer_node(node: Node, *, bodies: bool = False) -> None:
+def infer_node(node: Node, *, bodies: bool = False, keep_bodies: bool = False) -> None:
     """Set the types of the node's results; an operator without a schema leaves them as they are.
 
     ``bodies=True`` first infers the bodies of fused and control-flow nodes again from the operand types. The node then
-    gets new body graphs: bodies are shared between copies of a graph, and those may have other shapes.
+    gets new body graphs (bodies are shared between copies of a graph, and those may have other shapes), unless
+    ``keep_bodies`` says that only the result types are wanted.
     """
-    if bodies:
-        infer_bodies(node)
-    for value, inferred in zip(node.outputs, inferred_types(node), strict=True):
+    before = dict(node.attrs)
+    try:
+        if bodies:
+            infer_bodies(node)
+        types = inferred_types(node)
+    finally:
+        if keep_bodies:
+            node.attrs = before
+    for value, inferred in zip(node.outputs, types, strict=True):
         try:
             value.type = merge_types(inferred, value.type)
         except ShapeError as error:
@@ -93,13 +101,24 @@ def infer_graph(graph: Graph, *, bodies: bool = False) -> None:
 
 
 def infer_bodies(node: Node) -> None:
-    """Give the node bodies whose types follow from its operands; nothing to do for a node without bodies."""
+    """Give the node bodies whose types follow from its operands; nothing to do for a node without bodies.
+
+    Raise ShapeError if the body of a fused node does not fit, or any body has the wrong number of inputs.
+    """
     operator = schema.find(node.op)
     if node.op != FUSED and (operator is None or not operator.subgraphs):
         return
+    if node.op == FUSED:
+        node.attrs["body"] = _inferred_body(node, "body", node.body, control.body_input_types(node)["body"])
+        return
     for name, types in control.body_input_types(node).items():
-        body = node.body if node.op == FUSED else control.body_of(node, name)
-        node.attrs[name] = _inferred_body(node, name, body, types)
+        body = control.body_of(node, name)
+        if len(body.inputs) != len(types):
+            raise ShapeError(f"{node.label}: '{name}' must have {len(types)} inputs, found {len(body.inputs)}")
+        # A body that does not fit these operands is one that no run takes (a branch for other sizes, a loop of no
+        # trips): it stays as it is, and whoever runs it all the same gets the error.
+        with contextlib.suppress(ShapeError):
+            node.attrs[name] = _inferred_body(node, name, body, types)
 
 
 def _inferred_body(node: Node, name: str, body: Graph, types: list[Type | None]) -> Graph:
