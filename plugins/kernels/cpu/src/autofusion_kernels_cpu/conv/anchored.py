@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from autofusion.ir.graph import Node
+from autofusion.ir.graph import Node, Value
 from autofusion.lowering.contract import Layout, Operand, TensorView
 from autofusion_kernels_cpu.codegen.epilogue import Epilogue, OperandKind, epilogue_of
 from autofusion_kernels_cpu.codegen.region import body_of
@@ -35,10 +35,8 @@ class Anchored:
         result."""
         wanted: dict[int, Operand] = {}
         for leaf, kind in zip(self.epilogue.leaves, self.epilogue.kinds, strict=True):
-            if leaf.operand is not None and leaf.constant is None:
-                rank = len(leaf.value.tensor.static_shape)
-                blocked = kind is OperandKind.TENSOR or (kind is OperandKind.CHANNEL and rank == self.geometry.rank + 2)
-                wanted[leaf.operand] = Operand(result if blocked else Layout())
+            if leaf.operand is not None and leaf.constant is None and kind is not OperandKind.SCALAR:
+                wanted[leaf.operand] = Operand(result)
         wanted[self.operand] = Operand(layout, border)
         return tuple(None if v is None else wanted.get(i, Operand()) for i, v in enumerate(self.node.inputs))
 
@@ -73,15 +71,16 @@ def anchored(node: Node) -> Anchored | str:
     epilogue = epilogue_of(node, list(nodes[1:]), operands, anchor.output, result)
     if isinstance(epilogue, str):
         return epilogue
-    if (
-        any(leaf.operand == operands[x] for leaf in epilogue.leaves)
-        and geometry_of(anchor).channels != result.tensor.static_shape[1]
-    ):
-        return "its operand is used twice with different layouts"
+    for leaf, kind in zip(epilogue.leaves, epilogue.kinds, strict=True):
+        short = len(leaf.value.tensor.static_shape) < len(result.tensor.static_shape)
+        if leaf.constant is None and kind is not OperandKind.SCALAR and short:
+            # Blocked layouts put the channels on axis 1: such a tensor cannot have one that fits.
+            return f"operand '{leaf.value.name}' of its epilogue has fewer axes than the result and is not constant"
     return Anchored(node, anchor, geometry_of(anchor), operands[x], data[0], data[1], epilogue)
 
 
-def _constant(node: Node, operands: dict, value) -> np.ndarray | None:  # type: ignore[no-untyped-def, type-arg]
+def _constant(node: Node, operands: Mapping[Value, int], value: Value) -> np.ndarray | None:
+    """The data of a value of the body that is constant inside or outside of it."""
     if value.const is not None:
         return value.const
     index = operands.get(value)

@@ -21,7 +21,9 @@ def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
         return Refused(parts)
     g = parts.geometry
     made = [_direct(parts, target, Form.DEPTHWISE if g.is_depthwise else Form.BLOCKED)]
-    if g.channels < target.lanes and g.groups == 1 and not g.transposed:
+    # An epilogue that reads the image as well wants it in blocks.
+    shared = any(leaf.operand == parts.operand for leaf in parts.epilogue.leaves)
+    if g.channels < target.lanes and g.groups == 1 and not g.transposed and not shared:
         made.append(_direct(parts, target, Form.PLANAR))
     return made
 
