@@ -393,6 +393,9 @@ def test_unknown_sites_are_errors_with_the_nearest() -> None:
     options = FusionOptions(disable_sites=frozenset({"test.chain:relu00"}))
     with pytest.raises(OptionError, match=r"'relu00'.*did you mean 'relu0'"):
         Switches([pack(chain_rule())], options, chain("Relu"))
+    net = Net()
+    loop = net.graph.node("Loop", [net.input("x", 2)], {"body": chain("Relu")})
+    Switches([pack(chain_rule())], FusionOptions(disable_sites=frozenset({"relu0"})), net.output(loop.output))
 
 
 def test_time_budget_leaves_sites_with_a_record() -> None:
@@ -445,10 +448,20 @@ def test_ledgers_of_two_steps_join_without_repeats() -> None:
     source = net.output(y, y.producer.inputs[0])  # type: ignore[union-attr]
     _, first = prepare(source, [pack(fold_bn_rule())], FusionOptions())
     _, second = prepare(source, [pack(fold_bn_rule())], FusionOptions())
-    seconds = first.rule_seconds["test.fold_bn"]
-    first.extend(second)
-    assert len(first.records) == 1
-    assert first.rule_seconds["test.fold_bn"] > seconds
+    whole = Ledger.joined(first, [second, second])
+    assert len(whole.records) == 1
+    assert whole.rule_seconds["test.fold_bn"] > second.rule_seconds["test.fold_bn"]
+    assert Ledger.joined(first, []).records == first.records
+
+
+def test_a_refusal_of_preparation_is_forgotten_once_optimising_has_fused_the_place() -> None:
+    static = chain("Relu", "Neg")
+    dynamic = Net()
+    source = dynamic.output(dynamic.node("Neg", dynamic.node("Relu", dynamic.input("x", "n", 8))))
+    _, refused = plan(source, chain_rule())
+    _, fused = plan(static, chain_rule())
+    whole = Ledger.joined(refused, [fused])
+    assert [r.verdict for r in whole.records] == [Verdict.FUSED]
 
 
 def test_signatures_do_not_depend_on_names_or_weights_but_on_everything_else() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 
@@ -73,13 +73,23 @@ class Ledger:
         """Append a record."""
         self.records.append(record)
 
-    def extend(self, other: Ledger) -> None:
-        """Append the records of a later compilation step, each decision once, and add up its times."""
-        self.level = self.level or other.level
-        known = set(self.records)
-        self.records += [record for record in other.records if record not in known]
-        for rule, seconds in other.rule_seconds.items():
-            self.rule_seconds[rule] = self.rule_seconds.get(rule, 0.0) + seconds
+    @staticmethod
+    def joined(prepared: Ledger, later: Iterable[Ledger]) -> Ledger:
+        """The ledger of a whole compilation: of preparation, then of optimising each part of the prepared graph.
+
+        Optimising asks every rule again about whatever is left, knowing more (static shapes), so what preparation
+        only refused is told once, by the last who was asked.
+        """
+        done = (Verdict.FUSED, Verdict.ERROR)
+        parts = list(later)
+        whole = Ledger([r for r in prepared.records if not parts or r.verdict in done], level=prepared.level)
+        for ledger in (prepared, *parts):
+            for rule, seconds in ledger.rule_seconds.items():
+                whole.spend(rule, seconds)
+        for ledger in parts:
+            known = set(whole.records)
+            whole.records += [record for record in ledger.records if record not in known]
+        return whole
 
     def spend(self, rule: str, seconds: float) -> None:
         """Add to the time of a rule."""

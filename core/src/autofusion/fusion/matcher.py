@@ -54,8 +54,8 @@ Explain = Callable[[], tuple[str, Node | Value | None]]
 class Matcher:
     """A prepared pattern.
 
-    ``roots`` are the operators that it can start at, ``size`` the least number of nodes that a match has, ``depth`` the
-    longest path of nodes in it. Raises PluginError if the pattern itself is wrong.
+    ``roots`` are the operators that it can start at, ``size`` the least number of nodes that a match of its largest
+    alternative has, ``depth`` the longest path of nodes in it. Raises PluginError if the pattern itself is wrong.
     """
 
     __slots__ = ("_by_root", "_chains", "depth", "pattern", "roots", "size")
@@ -65,7 +65,7 @@ class Matcher:
         self.pattern = pattern
         alternatives = roots_of(pattern)
         self.roots = frozenset(name for alternative in alternatives for name in alternative.ops)
-        self.size = least_nodes(pattern)
+        self.size = max(map(least_nodes, alternatives))
         self.depth = longest_path(pattern)
         self._chains = tuple(p.name for p in walk(pattern) if isinstance(p, Repeat))
         self._by_root: dict[str, list[tuple[Glance, NodeClosure]]] = {}
@@ -114,7 +114,7 @@ class Matcher:
 
     def _is_telling(self, depth: int) -> bool:
         """True if so much of the pattern was there that a user may have expected it to match."""
-        return depth >= 2 and 2 * depth >= self.size
+        return depth >= 2 and 2 * depth > self.size
 
 
 class _State:

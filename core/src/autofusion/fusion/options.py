@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autofusion.errors import OptionError, nearest
@@ -47,7 +47,10 @@ class BoundRule:
 
 
 class Switches:
-    """Options resolved against the rules of ``packs`` and a graph's nodes; raises OptionError for unknown names."""
+    """Options resolved against the rules of ``packs``; raises OptionError for unknown names.
+
+    Site names can only be checked against the whole model: pass its ``graph`` once, before it is prepared or split.
+    """
 
     def __init__(self, packs: Sequence[RulePack], options: FusionOptions, graph: Graph | None = None) -> None:
         self._options = options
@@ -67,7 +70,7 @@ class Switches:
             else:
                 self._sites[entry] = " *"
         if graph is not None and self._sites:
-            names = {name for node in graph.nodes for name in (node.name, *node.origin)}
+            names = set(_site_names(graph))
             for site in self._sites:
                 _known(site, names, "node to switch off as a site")
 
@@ -100,6 +103,15 @@ class Switches:
                 if rules is not None and (rules == " *" or rule.name in rules.split()):
                     return f"site switch '{name}'"
         return ""
+
+
+def _site_names(graph: Graph) -> Iterator[str]:
+    """Every name that a site in ``graph`` or in a body inside it may have."""
+    for node in graph.nodes:
+        yield from (node.name, *node.origin)
+        for value in node.attrs.values():
+            if isinstance(value, Graph):
+                yield from _site_names(value)
 
 
 def _known(name: str, known: Iterable[str], what: str) -> None:

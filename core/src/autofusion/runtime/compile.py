@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from autofusion.cost.model import CostModel
 from autofusion.cost.target import Target
 from autofusion.errors import OptionError, nearest
-from autofusion.fusion.options import FusionOptions
+from autofusion.fusion.options import FusionOptions, Switches
 from autofusion.fusion.rule import Level
 from autofusion.ir.graph import Graph
 from autofusion.ir.specialise import specialise
@@ -66,14 +66,14 @@ def compile(
     (source node names, or ``rule:node``) switch rules and places; ``memory_budget`` (bytes) refuses fusions that
     would raise the peak beyond it.
     """
-    from autofusion.cost.detect import detect
+    from autofusion.cost.store import current
 
     registry = registry or default_registry()
     threads = _threads(threads)
     graph = (
         model if isinstance(model, Graph) else load(model, inputs=inputs, outputs=outputs, key=key, registry=registry)
     )
-    target = target or detect(threads)
+    target = target or current(threads)
     options = FusionOptions(
         level=parse_level(level),
         only=frozenset(only),
@@ -82,6 +82,7 @@ def compile(
         priorities=dict(priorities or {}),
         memory_budget_bytes=memory_budget,
     )
+    Switches(registry.rule_packs, options, graph)  # refuses unknown names while the graph still has all of them
     context = Context(registry.rule_packs, registry.kernel_packs(target), target, CostModel(target), options)
     session = Session(specialise(graph, {}, context.evaluate), context)
     if shapes is not None:

@@ -134,12 +134,7 @@ class Session:
     @property
     def ledger(self) -> Ledger:
         """Every decision: of preparation, and of the last compiled stage with its tails."""
-        whole = Ledger(list(self.prepared_ledger.records), dict(self.prepared_ledger.rule_seconds))
-        for stage in self.stages:
-            whole.records += stage.ledger.records
-            for rule, seconds in stage.ledger.rule_seconds.items():
-                whole.rule_seconds[rule] = whole.rule_seconds.get(rule, 0.0) + seconds
-        return whole
+        return Ledger.joined(self.prepared_ledger, [stage.ledger for stage in self.stages])
 
     def _signature(self) -> str:
         return ", ".join(f"'{v.name}' {v.type}" for v in self.graph.inputs) or "no inputs"
