@@ -89,7 +89,8 @@ def _infer_conv_transpose(node: Node) -> Sequence[Type | None]:
         kernel = attribute(node, "kernel_shape")
     strides, dilations = shapes.spatial(node, "strides", rank, 1), shapes.spatial(node, "dilations", rank, 1)
     pads, extra = shapes.paddings(node, rank), shapes.spatial(node, "output_padding", rank, 0)
-    same = attribute(node, "auto_pad") in ("SAME_UPPER", "SAME_LOWER")
+    auto_pad = attribute(node, "auto_pad")
+    same = auto_pad in ("SAME_UPPER", "SAME_LOWER")
     spatial: list[Dim] = []
     for i, size in enumerate(dims[2:]):
         taps = kernel[i]
@@ -98,7 +99,8 @@ def _infer_conv_transpose(node: Node) -> Sequence[Type | None]:
             continue
         whole = (size - 1) * strides[i] + extra[i] + (taps - 1) * dilations[i] + 1
         # "Same" crops to size * stride; a kernel smaller than the stride does not reach that far.
-        spatial.append(min(whole, size * strides[i]) if same else whole - sum(pads[i]))
+        padded = 0 if auto_pad == "VALID" else sum(pads[i])
+        spatial.append(min(whole, size * strides[i]) if same else whole - padded)
     return shapes.only(shapes.of(dtype, (dims[0], outputs, *spatial)))
 
 

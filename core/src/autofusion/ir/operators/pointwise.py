@@ -29,7 +29,7 @@ class Cost:
 
 _ALPHA = single(1.0)
 
-_FLOAT_UNARY: dict[str, Cost] = {
+_UNARY: dict[str, Cost] = {
     "Abs": Cost(),
     "Acos": Cost(0, 1),
     "Acosh": Cost(0, 1),
@@ -93,7 +93,7 @@ _COMPARE: dict[str, Cost] = {
     name: Cost() for name in ("And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Or", "Xor")
 }
 
-UNARY = frozenset(_FLOAT_UNARY) | frozenset(_TESTS) | {"BitCast", "Cast", "Identity"}
+UNARY = frozenset(_UNARY) | frozenset(_TESTS) | {"BitCast", "Cast", "Identity"}
 """Pointwise operators with one operand."""
 BINARY = frozenset(_BINARY) | frozenset(_COMPARE)
 """Pointwise operators with two operands."""
@@ -199,7 +199,7 @@ def _register(
     )
 
 
-for _name, _cost in _FLOAT_UNARY.items():
+for _name, _cost in _UNARY.items():
     _register(_name, _cost, _infer_unary, 1)
 for _name, _cost in _TESTS.items():
     _register(_name, _cost, _infer_test, 1)
