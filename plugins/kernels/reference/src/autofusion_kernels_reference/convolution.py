@@ -125,7 +125,8 @@ def _transpose_pads(
     if shape:
         total = [f - int(o) for f, o in zip(full, integers(shape)[-rank:], strict=True)]
     elif auto in ("SAME_UPPER", "SAME_LOWER"):
-        total = [f - n * s for f, n, s in zip(full, size, strides, strict=True)]
+        # A kernel smaller than the stride does not reach size * stride; nothing is added then.
+        total = [max(0, f - n * s) for f, n, s in zip(full, size, strides, strict=True)]
     elif auto == "VALID":
         return [0] * rank, [0] * rank
     else:

@@ -94,8 +94,9 @@ def _weights(node: Node, mode: str, size: int, x: np.ndarray, scale: float) -> n
 def _target(node: Node, shape: list[int], scales: Any, sizes: Any) -> tuple[list[int], list[float]]:
     """(output sizes, scales) of the resized axes whose input sizes are ``shape``."""
     if scales is not None and np.size(scales):
-        factors = [float(s) for s in np.ravel(scales)]
-        return [math.floor(n * s) for n, s in zip(shape, factors, strict=True)], factors
+        # Sizes are products in single precision, as inference has them and run times compute them.
+        resized = [math.floor(np.float32(n) * np.float32(s)) for n, s in zip(shape, np.ravel(scales), strict=True)]
+        return resized, [float(s) for s in np.ravel(scales)]
     if sizes is None:
         raise ValueError("expected scales or sizes")
     wanted = integers(sizes)
