@@ -262,7 +262,7 @@ def test_miss_keeps_the_deepest_reason() -> None:
     assert matcher.find(producer(y)) == miss
     shallow = net.node("Mul", net.node("Mul", net.node("Exp", x), x), net.const(0.5))
     assert missed(gelu, shallow).depth == 2
-    assert matcher.find(producer(shallow)) == missed(gelu, shallow)
+    assert matcher.find(producer(shallow)) is None, "two products alone are no near-miss"
     assert matcher.find(producer(net.node("Mul", x, net.const(0.5)))) is None
 
 

@@ -44,6 +44,8 @@ from autofusion.ir import operators
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import OpClass
 
+_PLAIN = frozenset({"Add", "Div", "Mul", "Neg", "Pow", "Sub"})
+
 Then = Callable[[], bool]
 Closure = Callable[[Value | None, "_State", Then], bool]
 NodeClosure = Callable[[Node, "_State", Then], bool]
@@ -90,7 +92,7 @@ class Matcher:
         found = self._match(root, closures)
         if isinstance(found, Match):
             return found
-        if found.explain is None or not self._is_telling(found.depth):
+        if found.explain is None or not self._is_telling(found):
             return None
         reason, culprit = found.explain()
         return Miss(found.depth, reason, culprit, found.deepest)
@@ -112,9 +114,15 @@ class Matcher:
             )
         return state
 
-    def _is_telling(self, depth: int) -> bool:
-        """True if so much of the pattern was there that a user may have expected it to match."""
-        return depth >= 2 and 2 * depth > self.size
+    def _is_telling(self, found: _State) -> bool:
+        """True if so much of the pattern was there that a user may have expected it to match.
+
+        Sums and products are everywhere: a few of them alone are no sign that anybody meant a GELU.
+        """
+        depth = found.depth
+        if depth < 2 or 2 * depth < self.size:
+            return False
+        return 4 * depth >= 3 * self.size or any(node.op not in _PLAIN for node in found.deepest)
 
 
 class _State:

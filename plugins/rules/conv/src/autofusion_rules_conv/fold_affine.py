@@ -13,6 +13,7 @@ from autofusion.fusion.pattern import Match, op, var
 from autofusion.fusion.rule import Builder, Refusal, RewriteRule, Stage
 from autofusion.ir.graph import Node, Value
 from autofusion_rules_conv.linear import (
+    LINEAR,
     Layer,
     biased_layer,
     describe,
@@ -120,13 +121,23 @@ def _rewrite(match: Match, builder: Builder) -> list[Value]:
 _C = var("c", where=is_parameter)
 
 
-def _has_parameter(node: Node) -> bool:
-    return any(v is not None and is_parameter(v) for v in node.inputs)
+def _folds(node: Node) -> bool:
+    """True if one operand is a parameter and the other comes from a layer, or from the bias of a product."""
+    return any(v is not None and is_parameter(v) for v in node.inputs) and any(
+        v is not None and v.producer is not None and (v.producer.op in LINEAR or _is_bias(v.producer))
+        for v in node.inputs
+    )
+
+
+def _is_bias(node: Node) -> bool:
+    return node.op == "Add" and any(
+        v is not None and v.producer is not None and v.producer.op == "MatMul" for v in node.inputs
+    )
 
 
 FOLD_SCALE = RewriteRule(
     "conv.fold_scale",
-    op(("Mul", "Div"), biased_layer(), _C, where=_has_parameter),
+    op(("Mul", "Div"), biased_layer(), _C, where=_folds),
     _rewrite,
     _check,
     Stage.FOLD,
@@ -142,7 +153,7 @@ FOLD_SCALE = RewriteRule(
 
 FOLD_BIAS = RewriteRule(
     "conv.fold_bias",
-    op(("Add", "Sub"), layer(), _C, where=_has_parameter),
+    op(("Add", "Sub"), layer(), _C, where=_folds),
     _rewrite,
     _check,
     Stage.FOLD,
@@ -157,9 +168,7 @@ FOLD_BIAS = RewriteRule(
 
 FOLD_SECOND_BIAS = RewriteRule(
     "conv.fold_second_bias",
-    op(
-        ("Add", "Sub"), op("Add", op("MatMul", name="layer"), var("bias", where=is_parameter)), _C, where=_has_parameter
-    ),
+    op(("Add", "Sub"), op("Add", op("MatMul", name="layer"), var("bias", where=is_parameter)), _C, where=_folds),
     _rewrite,
     _check,
     Stage.FOLD,
@@ -173,7 +182,7 @@ FOLD_SECOND_BIAS = RewriteRule(
 
 FOLD_DIFFERENCE = RewriteRule(
     "conv.fold_difference",
-    op("Sub", _C, layer(), where=_has_parameter),
+    op("Sub", _C, layer(), where=_folds),
     _rewrite,
     _check,
     Stage.FOLD,

@@ -8,6 +8,7 @@ smallest normal number become zero: denormal weights make kernels many times slo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -193,6 +194,7 @@ def rebuild(
     return builder.node(node.op, operands, attrs, name=node.name).output
 
 
+@cache
 def _info(dtype: np.dtype) -> Any:
     if dtype.name == "bfloat16":
         import ml_dtypes

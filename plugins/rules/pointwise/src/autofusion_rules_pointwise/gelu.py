@@ -59,6 +59,7 @@ def _bracket_tanh() -> Operand:
         op("Mul", cubic, either(op("Pow", _X, const("three", 3.0)), op("Mul", square, _X))),
         op("Mul", _X, op("Mul", square, cubic)),
         op("Mul", op("Mul", _X, cubic), square),
+        op("Mul", _X, op("Mul", _X, op("Mul", _X, cubic))),
     )
     inner = either(
         op("Mul", op("Add", _X, cube), const("k", k)),

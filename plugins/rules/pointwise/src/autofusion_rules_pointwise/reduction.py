@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autofusion.fusion.facts import FLOATS
+from autofusion.fusion.facts import is_float_type
 from autofusion.fusion.growth import backward, forward
 from autofusion.fusion.rule import FuseRule, Refusal, Region
 from autofusion.ir.graph import Node
@@ -31,7 +31,7 @@ def _reduction(anchor: Node) -> Iterator[Region | Refusal]:
 
 
 def _static_float(type_: object) -> bool:
-    return isinstance(type_, TensorType) and type_.is_static and type_.dtype.name in FLOATS
+    return isinstance(type_, TensorType) and type_.is_static and is_float_type(type_.dtype)
 
 
 REDUCTION = FuseRule(

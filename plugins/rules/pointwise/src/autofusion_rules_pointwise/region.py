@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from autofusion.fusion.facts import FLOATS
+from autofusion.fusion.facts import is_float_type
 from autofusion.fusion.growth import backward
 from autofusion.fusion.rule import FuseRule, Refusal, Region
 from autofusion.ir.graph import Node, Value
@@ -30,7 +30,7 @@ def computable(node: Node) -> bool:
 
 
 def _is_number(value: Value) -> bool:
-    return value.dtype is not None and (value.dtype.name in FLOATS or value.dtype.kind == "b")
+    return value.dtype is not None and (is_float_type(value.dtype) or value.dtype.kind == "b")
 
 
 def of_shape(shape: Shape | None) -> Callable[[Node], bool]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autofusion.fusion.epilogue import joining
-from autofusion.fusion.facts import FLOATS, arrow, normal_axis, scalar
+from autofusion.fusion.facts import arrow, is_float_type, normal_axis, scalar
 from autofusion.fusion.growth import backward
 from autofusion.fusion.rule import FuseRule, Refusal, Region
 from autofusion.ir.graph import Node, Value
@@ -22,7 +22,7 @@ from autofusion.ir.types import TensorType
 
 def _attention(anchor: Node) -> Iterator[Region | Refusal]:
     scores, type_ = anchor.inputs[0], anchor.output.type
-    if scores is None or not isinstance(type_, TensorType) or not type_.is_static or type_.dtype.name not in FLOATS:
+    if scores is None or not isinstance(type_, TensorType) or not type_.is_static or not is_float_type(type_.dtype):
         return
     second = _only_consumer(anchor.output)
     if second is None or second.op != "MatMul" or second.inputs[0] is not anchor.output or len(type_.static_shape) < 2:

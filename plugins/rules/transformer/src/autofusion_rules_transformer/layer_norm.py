@@ -69,8 +69,6 @@ def _trailing_axes(node: Node, x: Value) -> int | Refusal:
         return Refusal(f"{node.label}: it reduces axes {normal} of {rank}, which are not the last ones", node)
     if not attribute(node, "keepdims"):
         return Refusal(f"{node.label}: keepdims is 0, so that its result lines up with other axes", node)
-    if not all(isinstance(d, int) and d > 0 for d in x.shape[normal[0] :]):
-        return Refusal(f"{node.label}: a normalised dim of '{x.name}' is not known", x)
     return normal[0]
 
 
@@ -90,8 +88,11 @@ def _epsilon(match: Match) -> float:
 
 
 def _ones(x: Value, axis: int, builder: Builder) -> Value:
+    """A scale that changes nothing: one number for each normalised element, or one for all while the sizes are open."""
     assert x.shape is not None
-    return builder.constant(np.ones([int(d) for d in x.shape[axis:]], x.dtype), name="scale")  # type: ignore[arg-type]
+    sizes = x.shape[axis:]
+    known = [int(d) for d in sizes if isinstance(d, int)]
+    return builder.constant(np.ones(known if len(known) == len(sizes) else [1], x.dtype), name="scale")
 
 
 # ---- LayerNormalization --------------------------------------------------------------------------------------------
@@ -131,7 +132,7 @@ LAYER_NORM = RewriteRule(
     Before: %d = Sub(%x, ReduceMean(%x, [-1])); %y = Div(%d, Sqrt(Add(ReduceMean(Pow(%d, 2), [-1]), 1e-5)))
     After:  %y = LayerNormalization(%x, ones) {axis = -1, epsilon = 1e-5}
     The square as Pow or Mul; the root as Div, Reciprocal or Pow by -0.5. Scale and shift are taken in afterwards.
-    Refuses when: the axes are not the last ones, not kept, or differ; a dim or rank is not known; the type is double; a
+    Refuses when: the axes are not the last ones, not kept, or differ; the rank is not known; the type is double; a
     piece is used elsewhere.
     """,
 )

@@ -112,4 +112,34 @@ NORM_SHIFT = RewriteRule(
     """,
 )
 
-RULES = (NORM_SCALE, NORM_SHIFT)
+
+def _is_open(node: Node) -> bool:
+    """True if the scale is one number, and the sizes that it stands for are known."""
+    x, scale = node.inputs[0], node.inputs[1]
+    if x is None or x.shape is None or scale is None or scale.const is None or scale.const.size != 1:
+        return False
+    sizes = x.shape[normal_axis(attribute(node, "axis"), len(x.shape)) :]
+    return all(isinstance(d, int) for d in sizes) and scale.const.shape != sizes
+
+
+def _spread(match: Match, builder: Builder) -> list[Value]:
+    node = match.root
+    x, scale = node.inputs[0], node.inputs[1]
+    assert x is not None and x.shape is not None and scale is not None and scale.const is not None
+    sizes = [int(d) for d in x.shape[normal_axis(attribute(node, "axis"), len(x.shape)) :]]  # type: ignore[arg-type]
+    full = builder.constant(np.full(sizes, scale.const.reshape(()), scale.const.dtype), name="scale")
+    return [builder.node(node.op, [x, full, *node.inputs[2:]], node.attrs, name=node.name).output]
+
+
+NORM_SPREAD = RewriteRule(
+    "transformer.norm_spread",
+    op(NORMS, open_inputs=True, where=_is_open),
+    _spread,
+    doc="""Write out a scale that is one number for all normalised elements, once their number is known.
+
+    Before: %y = LayerNormalization(%x, [1])              %x: [N, 64]
+    After:  %y = LayerNormalization(%x, ones)             ones: [64]
+    """,
+)
+
+RULES = (NORM_SCALE, NORM_SHIFT, NORM_SPREAD)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autofusion.fusion.epilogue import joining
-from autofusion.fusion.facts import FLOATS
+from autofusion.fusion.facts import is_float_type
 from autofusion.fusion.growth import backward, forward
 from autofusion.fusion.rule import FuseRule, Refusal, Region
 from autofusion.ir.graph import Node
@@ -16,7 +16,7 @@ def _softmax(anchor: Node) -> Iterator[Region | Refusal]:
     x, type_ = anchor.inputs[0], anchor.output.type
     if x is None or x.type != type_ or not isinstance(type_, TensorType) or not type_.is_static:
         return
-    if type_.dtype.name not in FLOATS:
+    if not is_float_type(type_.dtype):
         return
     joins = joining(type_, lambda operand, result: True)  # masks are broadcast along any axis
     before = backward([x], [anchor], joins)
