@@ -29,6 +29,8 @@ def command(threads: int | None, output: Path, seconds: float) -> None:
     from rich.console import Console
 
     import autofusion
+    from autofusion.errors import PluginError
+    from autofusion.plugins.frontend import Exporter
     from autofusion.plugins.registry import default_registry
     from autofusion.tools import explain, versus
     from autofusion.tools.demo import network
@@ -37,7 +39,10 @@ def command(threads: int | None, output: Path, seconds: float) -> None:
     output.mkdir(parents=True, exist_ok=True)
     model = output / "resnet18.onnx"
     with console.status("writing the model"):
-        default_registry().frontend("onnx").export(network(), model, inline=True)
+        frontend = default_registry().frontend("onnx")
+        if not isinstance(frontend, Exporter):
+            raise PluginError("the installed ONNX frontend cannot write models; upgrade autofusion-frontend-onnx")
+        frontend.export(network(), model, inline=True)
     with console.status("compiling, then measuring level off and full in turns"):
         row = versus.measure(model, {}, ("off", "full"), (), seconds, {"threads": threads})
     session = autofusion.compile(model, threads=threads)

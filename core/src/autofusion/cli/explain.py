@@ -38,7 +38,7 @@ def command(
     lines = explain.whole(session) if node is None else explain.node(session, node)
     click.echo("\n".join(lines))
     if graph:
-        from autofusion.ir.text import print_graph
+        from autofusion.ir.text import to_text
 
         for plan in explain.plans(session):
-            click.echo(print_graph(plan.graph))
+            click.echo(to_text(plan.graph, with_names=True))

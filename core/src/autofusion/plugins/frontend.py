@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -45,4 +45,13 @@ class Frontend(Protocol):
 
     def reference(self, path: Path, options: LoadOptions) -> Oracle:
         """The model run by its own framework: the oracle. Raise PluginError if that is not installed."""
+        ...
+
+
+@runtime_checkable
+class Exporter(Protocol):
+    """A frontend that can also write models of its format."""
+
+    def export(self, graph: Graph, path: Path, *, inline: bool) -> None:
+        """Write ``graph``, fused nodes as functions with their bodies, or inlined. Raise ModelError if it cannot."""
         ...
