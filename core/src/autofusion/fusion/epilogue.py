@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from autofusion.fusion.facts import FLOATS, arrow
+from autofusion.fusion.facts import arrow, is_float_type
 from autofusion.fusion.growth import Growth, Joins, forward
 from autofusion.fusion.rule import Refusal, Region
 from autofusion.ir.graph import Node, Value
@@ -69,7 +69,7 @@ def joining(type_: TensorType, indexable: Indexable) -> Joins:
 def follow(anchor: Node, indexable: Indexable) -> Epilogue | None:
     """Grow forward from ``anchor``; None if its result is not a static floating-point tensor."""
     type_ = anchor.output.type
-    if not isinstance(type_, TensorType) or not type_.is_static or type_.dtype.name not in FLOATS:
+    if not isinstance(type_, TensorType) or not type_.is_static or not is_float_type(type_.dtype):
         return None
     joins = joining(type_, indexable)
     return Epilogue(anchor, joins, forward(anchor, joins))

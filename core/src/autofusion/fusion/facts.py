@@ -21,11 +21,12 @@ FLOATS = frozenset({"float16", "float32", "float64", "bfloat16"})
 
 def is_float(value: Value | None) -> bool:
     """True if the value is a tensor of a floating-point type that rules may compute with."""
-    return value is not None and value.dtype is not None and _is_float_type(value.dtype)
+    return value is not None and value.dtype is not None and is_float_type(value.dtype)
 
 
 @cache
-def _is_float_type(dtype: np.dtype) -> bool:
+def is_float_type(dtype: np.dtype) -> bool:
+    """True for a floating-point type that rules may compute with (asked often; NumPy makes names anew each time)."""
     return dtype.name in FLOATS
 
 
