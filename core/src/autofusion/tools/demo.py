@@ -9,6 +9,7 @@ import numpy as np
 
 from autofusion.ir.dtypes import F32
 from autofusion.ir.graph import Graph, Value
+from autofusion.ir.infer import infer_graph
 from autofusion.ir.types import TensorType
 
 STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))
@@ -69,4 +70,5 @@ def network(size: int = 224, seed: int = 0) -> Graph:
         "Gemm", "fc", x, builder.constant(weights, "fc.weight"), builder.constant(np.zeros(1000), "fc.bias")
     )
     graph.add_output(x, "logits")
+    infer_graph(graph)
     return graph
