@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import onnx
-from hypothesis import assume, given
+from hypothesis import HealthCheck, assume, settings
+from hypothesis import given as given_at_speed
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
@@ -15,6 +17,14 @@ from autofusion.ir import Graph, Shape, TensorType, Value
 from autofusion.ir.infer import infer_node
 
 F32 = np.dtype(np.float32)
+
+
+def given(*strategies: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Like hypothesis's own, without limits on time: other jobs may share the machine."""
+    unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    return lambda test: unhurried(given_at_speed(*strategies)(test))
+
+
 dims = st.integers(0, 5)
 shapes = st.lists(dims, max_size=4).map(tuple)
 

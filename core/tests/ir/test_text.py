@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -297,7 +297,7 @@ def has_clash(graph: Graph) -> bool:
 
 
 @given(graphs())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_graph_round_trips(graph: Graph) -> None:
     if has_clash(graph):
         return
@@ -311,6 +311,7 @@ def test_any_graph_round_trips(graph: Graph) -> None:
             assert [(n.name, n.origin) for n in graph.nodes] == [(n.name, n.origin) for n in back.nodes]
 
 
+@settings(deadline=None)
 @given(st.floats(allow_nan=False), st.floats(allow_nan=False, width=32), st.floats(allow_nan=False, width=16))
 def test_floats_keep_every_bit(double: float, single: float, half: float) -> None:
     graph = Graph("g")
