@@ -11,6 +11,7 @@ from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
 from autofusion.lowering.contract import Operand
 from autofusion_kernels_cpu.codegen.isa import Isa, host_isa
+from autofusion_kernels_cpu.estimate import roofline
 
 
 def isa_of(target: Target) -> Isa:
@@ -54,14 +55,9 @@ def operands(node: Node, wanted: Mapping[int, Operand]) -> tuple[Operand | None,
     return tuple(None if v is None else wanted.get(i, Operand()) for i, v in enumerate(node.inputs))
 
 
-def traffic_seconds(target: Target, nbytes: float, threads: int | None = None) -> float:
-    """Time to move that many bytes in and out of the level of memory that they fit in, on all threads."""
-    team = target.threads if threads is None else threads
-    if nbytes <= target.l2_bytes * team:
-        return nbytes / (target.bandwidth_l2 * team)
-    if nbytes <= target.l3_bytes:
-        return nbytes / (target.bandwidth_l3 * team)
-    return nbytes / target.bandwidth_memory
+def traffic_seconds(target: Target, nbytes: float) -> float:
+    """Time to move that many bytes in and out of the level of memory that they fit in."""
+    return roofline(target, 0, nbytes).seconds
 
 
 def parameters(values: Sequence[int]) -> np.ndarray:

@@ -1,24 +1,26 @@
 """Copy kernels: one for each shape that the inner axes of a box can have. Everything else about a box is data.
 
-All share one walk: a unit of work is a piece (a box may come several times at different offsets), a position on the
-outer axes, and a part of the middle axis; the kernels differ in what they do along the middle and the inner axis.
-Strides and offsets are in bytes.
+All share one walk: a unit of work is a position on the outer axes, a part of the middle axis, and a piece: a box may
+come several times, from different sources and to different offsets. Pieces go fastest, so that those that meet in a
+cache line follow each other. The kernels differ in what they do along the middle and the inner axis. Strides and
+offsets are in bytes. The first buffer is the result, the others are the sources.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from autofusion_kernels_cpu.codegen import nest
 from autofusion_kernels_cpu.codegen.builder import Function, Module
 from autofusion_kernels_cpu.codegen.isa import Isa
-from autofusion_kernels_cpu.codegen.values import F32, F64, I8, I16, I32, I64, Type, Value
+from autofusion_kernels_cpu.codegen.values import F32, F64, I8, I16, I32, I64, PTR, Type, Value
 
 PARAMS = (
     "pieces", "outer", "parts", "chunk", "middle", "source_middle", "result_middle",
-    "inner", "source_inner", "result_inner", "shrink", "rank",
+    "inner", "source_inner", "result_inner", "shrink", "workers", "rank",
 )  # fmt: skip
-"""Followed by `rank` outer axes (dim, source stride, result stride), innermost first, and by the pieces (source offset,
-result offset, count of inner elements or bytes)."""
+"""Followed by `rank` outer axes (dim, source stride, result stride), innermost first, and by the pieces (number of the
+source, its offset, the result's offset, count of inner elements or bytes)."""
 
 ITEMS: dict[int, Type] = {1: I8, 2: I16, 4: I32, 8: I64}
 # Vectors of floats are loaded and shuffled in their own domain; no arithmetic touches them, so any bits survive.
@@ -30,14 +32,15 @@ _Body = Callable[[Function, Value, Value, Value, Value, Value], None]
 
 def _kernel(isa: Isa, name: str, body: _Body, module: Module | None = None) -> Module:
     module = module or Module(isa)
-    with module.kernel(name, ["source", "result"], PARAMS) as f:
+    with module.kernel(name, ["result"], PARAMS) as f:
         p, params, table = f.param, f.args["params"], len(PARAMS)
-        first, last = f.share(p["pieces"] * p["outer"] * p["parts"])
+        first, last = nest.share(f, p["pieces"] * p["outer"] * p["parts"], p["workers"])
         pieces = p["rank"] * 3 + table
         with f.loop(first, last) as unit:
-            rest, part = _split(f, unit.index, p["parts"])
-            piece, index = _split(f, rest, p["outer"])
-            source, result, count = (f.load(params, pieces + piece * 3 + i, I64) for i in range(3))
+            rest, piece = _split(f, unit.index, p["pieces"])
+            index, part = _split(f, rest, p["parts"])
+            number, source, result, count = (f.load(params, pieces + piece * 4 + i, I64) for i in range(4))
+            origin = f.load(f.args["buffers"], number + 1, PTR)
             with f.loop(0, p["rank"], carry=[index, source, result]) as axis:
                 dim, source_stride, result_stride = (
                     f.load(params, axis.index * 3 + (table + i), I64) for i in range(3)
@@ -47,7 +50,7 @@ def _kernel(isa: Isa, name: str, body: _Body, module: Module | None = None) -> M
             _, source, result = axis.results
             start = part * p["chunk"]
             stop = f.min(start + p["chunk"], p["middle"])
-            body(f, f.at(f.buffer["source"], source, I8), f.at(f.buffer["result"], result, I8), count, start, stop)
+            body(f, f.at(origin, source, I8), f.at(f.buffer["result"], result, I8), count, start, stop)
     return module
 
 

@@ -16,15 +16,17 @@ from autofusion.cost.target import Target
 from autofusion.errors import InputError
 from autofusion.ir.graph import Node
 from autofusion.lowering.contract import BindContext, Numerics, Offer, Operand, Refused, TensorView
+from autofusion_kernels_cpu.codegen import nest
 from autofusion_kernels_cpu.codegen.builder import Module
 from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.codegen.values import I8, I64
+from autofusion_kernels_cpu.estimate import roofline
 from autofusion_kernels_cpu.movement.kernels import ITEMS, move_function
 from autofusion_kernels_cpu.native.jit import jit
 from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
-from autofusion_kernels_cpu.support import isa_of, operands, parameters, result, static, traffic_seconds
+from autofusion_kernels_cpu.support import isa_of, operands, parameters, result, static
 
-PARAMS = ("outer", "count", "size", "run")
+PARAMS = ("outer", "count", "size", "run", "workers")
 NOTHING = np.iinfo(np.int64).min
 """No index is that small: the value of the note as long as all were in range."""
 
@@ -35,7 +37,7 @@ def lookup_kernel(isa: Isa, index_bytes: int) -> Module:
     move = move_function(module)
     with module.kernel(f"gather_rows{index_bytes}", ["source", "result", "indices", "note"], PARAMS) as f:
         p = f.param
-        first, last = f.share(p["outer"] * p["count"])
+        first, last = nest.share(f, p["outer"] * p["count"], p["workers"])
         with f.loop(first, last) as unit:
             outer = f.udiv(unit.index, p["count"])
             loaded = f.load(f.buffer["indices"], unit.index - outer * p["count"], ITEMS[index_bytes])
@@ -67,7 +69,8 @@ def lookup_offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
     if not shape[axis] and out.numel:
         return Refused("it looks up an axis without elements")
     run = math.prod(shape[axis + 1 :]) * type_.dtype.itemsize
-    params = parameters([math.prod(shape[:axis]), indices.numel, shape[axis], run])
+    estimate = roofline(target, 0, 2 * out.nbytes)
+    params = parameters([math.prod(shape[:axis]), indices.numel, shape[axis], run, estimate.workers])
     label, size = node.label, shape[axis]
 
     def bind(context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]) -> NativeKernel:
@@ -80,7 +83,7 @@ def lookup_offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
             (NativeStep(function, buffers, params, name="gather.rows"),), _check(note, label, axis, size)
         )
 
-    seconds = max(traffic_seconds(target, 2 * out.nbytes), out.nbytes / max(run, 1) * 4e-9 / target.threads)
+    seconds = max(estimate.seconds, out.nbytes / max(run, 1) * 4e-9 / target.threads)
     return [Offer("gather.rows", operands(node, {}), (Operand(),), bind, seconds, numerics=Numerics.EXACT)]
 
 

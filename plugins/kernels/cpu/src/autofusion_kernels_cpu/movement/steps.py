@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,11 +13,12 @@ from autofusion.cost.target import Target
 from autofusion.lowering.contract import TensorView
 from autofusion_kernels_cpu.codegen.builder import Module
 from autofusion_kernels_cpu.codegen.isa import Isa
+from autofusion_kernels_cpu.estimate import roofline
 from autofusion_kernels_cpu.movement import kernels
 from autofusion_kernels_cpu.movement.box import Box, region_boxes
 from autofusion_kernels_cpu.native.jit import jit
 from autofusion_kernels_cpu.native.program import NativeStep, Ref
-from autofusion_kernels_cpu.support import isa_of, parameters, traffic_seconds
+from autofusion_kernels_cpu.support import isa_of, parameters
 
 _RUN_PART = 1 << 14
 """Bytes into which a long run is cut, so that threads can share it."""
@@ -64,6 +65,22 @@ class _Shape:
     itemsize: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Boxes of one shape into one result: (number of the source, its offset, result offset, count) in bytes."""
+
+    result: TensorView
+    shape: _Shape
+    sources: list[TensorView | np.ndarray]
+    pieces: list[tuple[int, int, int, int]]
+
+    def add(self, source: TensorView | np.ndarray, box: Box, count: int, itemsize: int) -> None:
+        number = next((i for i, known in enumerate(self.sources) if known is source), len(self.sources))
+        if number == len(self.sources):
+            self.sources.append(source)
+        self.pieces.append((number, box.source_offset * itemsize, box.result_offset * itemsize, count))
+
+
 def between(source: TensorView, result: TensorView, target: Target, name: str = "copy") -> list[NativeStep]:
     """Steps that copy all of `source` into `result`, whatever the layouts, strides and borders of the two."""
     boxes = region_boxes(source, result, result.shape)
@@ -73,20 +90,21 @@ def between(source: TensorView, result: TensorView, target: Target, name: str = 
 def copy_steps(moves: Sequence[Move], target: Target, name: str) -> list[NativeStep]:
     """Steps for moves that do not depend on each other; the last one ends with a barrier."""
     isa = isa_of(target)
-    groups: dict[tuple[int, int, _Shape], tuple[Move, list[tuple[int, int, int]]]] = {}
+    shaped = []
     for move in moves:
         box = move.box.simplified()
-        if box is None:
-            continue
-        itemsize = move.result.type.dtype.itemsize
-        shape, count = _shape(box, itemsize, isa)
-        _, pieces = groups.setdefault((id(move.source), id(move.result), shape), (move, []))
-        pieces.append((box.source_offset * itemsize, box.result_offset * itemsize, count))
-    steps = [_step(move, key[2], pieces, target, isa, name) for key, (move, pieces) in groups.items()]
-    return [
-        step if i == len(steps) - 1 else NativeStep(step.function, step.buffers, step.params, False, step.name)
-        for i, step in enumerate(steps)
-    ]
+        if box is not None:
+            shape, count = _shape(box, move.result.type.dtype.itemsize, isa)
+            shaped.append((move, box, shape, count))
+    masked = {replace(shape, kind="vector") for _, _, shape, _ in shaped if shape.kind == "masked"}
+    groups: dict[tuple[int, _Shape], _Group] = {}
+    for move, box, shape, count in shaped:
+        # Whole vectors join the partial ones that they lie among.
+        joined = replace(shape, kind="masked") if shape in masked else shape
+        group = groups.setdefault((id(move.result), joined), _Group(move.result, joined, [], []))
+        group.add(move.source, box, count, move.result.type.dtype.itemsize)
+    steps = [_step(group, target, isa, name) for group in groups.values()]
+    return [replace(step, barrier=i == len(steps) - 1) for i, step in enumerate(steps)]
 
 
 def copy_seconds(boxes: Sequence[Box], itemsize: int, target: Target) -> float:
@@ -100,7 +118,7 @@ def copy_seconds(boxes: Sequence[Box], itemsize: int, target: Target) -> float:
         elements = math.prod(simple.dims)
         nbytes += 2 * elements * itemsize
         slow += elements * _ELEMENT_SECONDS.get(_shape(simple, itemsize, isa)[0].kind, 0.0)
-    return max(traffic_seconds(target, nbytes), slow / target.threads)
+    return max(roofline(target, 0, nbytes).seconds, slow / target.threads)
 
 
 def _shape(box: Box, itemsize: int, isa: Isa) -> tuple[_Shape, int]:
@@ -137,24 +155,29 @@ def _run(axes: list[tuple[int, int, int]], nbytes: int, itemsize: int, isa: Isa)
     return _Shape("bytes", tuple(axes), part, (_RUN_PART, 0, 0), _RUN_PART, 1), nbytes
 
 
-def _step(
-    move: Move, shape: _Shape, pieces: list[tuple[int, int, int]], target: Target, isa: Isa, name: str
-) -> NativeStep:
-    outer = math.prod(axis[0] for axis in shape.outer)
-    middle = shape.middle[0]
-    per_middle = max(pieces[0][2], 1) * (shape.itemsize if not shape.shrink else 0) or _RUN_PART
-    wanted = -(-4 * target.threads // (outer * len(pieces)))
-    chunk = max(-(-middle // wanted), -(-_UNIT // per_middle)) if target.threads > 1 else middle
+def _step(group: _Group, target: Target, isa: Isa, name: str) -> NativeStep:
+    shape, pieces = group.shape, sorted(group.pieces, key=lambda piece: piece[2])
+    outer, middle = math.prod(axis[0] for axis in shape.outer), shape.middle[0]
+    largest = max(piece[3] for piece in pieces) * shape.itemsize
+    per_middle = min(largest, _RUN_PART) if shape.shrink else largest
+    workers = roofline(target, 0, 2 * outer * middle * sum(piece[3] for piece in pieces) * shape.itemsize).workers
+    chunk = middle
+    if workers > 1:
+        wanted = -(-4 * workers // (outer * len(pieces)))
+        chunk = max(-(-middle // wanted), -(-_UNIT // per_middle))
+    if len(pieces) > 1:
+        chunk = min(chunk, max(_UNIT // per_middle, 1))
     if shape.kind == "transpose":
         lanes = isa.bytes // shape.itemsize
         chunk = -(-chunk // lanes) * lanes
     chunk = min(chunk, middle)
     params = [
-        len(pieces), outer, -(-middle // chunk), chunk, *shape.middle, *shape.inner, shape.shrink, len(shape.outer),
+        len(pieces), outer, -(-middle // chunk), chunk, *shape.middle, *shape.inner, shape.shrink, workers,
+        len(shape.outer),
     ]  # fmt: skip
     for axis in reversed(shape.outer):
         params += axis
     for piece in pieces:
         params += piece
     function = _function(shape.kind, isa, shape.itemsize)
-    return NativeStep(function, (Ref(move.source), Ref(move.result)), parameters(params), True, name)
+    return NativeStep(function, (Ref(group.result), *map(Ref, group.sources)), parameters(params), True, name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autofusion_kernels_cpu.codegen import nest
 from autofusion_kernels_cpu.codegen.builder import Function, Module
 from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.codegen.values import F32, I1, I32, I64, Value
@@ -16,15 +17,18 @@ from autofusion_kernels_cpu.codegen.values import F32, I1, I32, I64, Value
 GROUP = 8
 """Output pixels that share one pass over the taps of a blocked window: enough to hide the latency of the maximum."""
 
+WAYS = 4
+"""Partial results of a single pixel."""
+
 BLOCKED_PARAMS = (
     "batch", "blocks", "depth", "height", "width", "inner_first", "inner_last", "taps",
     "x_batch", "x_block", "x_depth", "x_row", "y_batch", "y_block", "y_depth", "y_row",
-    "step", "tap_depth", "tap_row", "tap",
+    "step", "tap_depth", "tap_row", "tap", "workers",
 )  # fmt: skip
 PLAIN_PARAMS = (
     "batch", "blocks", "depth", "height", "width", "taps", "size", "stride", "low", "dilation",
     "x_batch", "x_block", "x_depth", "x_row", "y_batch", "y_block", "y_depth", "y_row",
-    "tap_depth", "tap_row",
+    "tap_depth", "tap_row", "workers",
 )  # fmt: skip
 
 
@@ -65,7 +69,7 @@ def blocked(isa: Isa, kind: str) -> Module:
     module = Module(isa)
     with module.kernel(f"pool_{kind}_blocked", buffers=["x", "y", "table"], params=BLOCKED_PARAMS) as f:
         p = f.param
-        first, last = f.share(p["batch"] * p["blocks"] * p["depth"] * p["height"])
+        first, last = nest.share(f, p["batch"] * p["blocks"] * p["depth"] * p["height"], p["workers"])
         with f.loop(first, last) as unit:
             row = _Row(f, unit.index)
             whole = f.udiv(f.max(p["inner_last"] - p["inner_first"], 0), GROUP) * GROUP
@@ -129,30 +133,47 @@ def _quick_max(f: Function, folded: Sequence[Value], taps: Sequence[Value]) -> l
 
 def _pixel(f: Function, kind: str, row: _Row, column: Value) -> None:
     start, count, size = _window(f, row, column)
-    (total,) = _taps(f, kind, row, f.at(row.x, start * f.lanes), count, [f.as_value(0, I64)])
+    (total,) = _taps(f, kind, row, f.at(row.x, start * f.lanes), count, [f.as_value(0, I64)], WAYS)
     if kind == "average":
         total = total / f.splat(f.convert(row.divisor * size, F32), f.lanes)
     f.store(total, row.y, column * f.lanes)
 
 
-def _taps(f: Function, kind: str, row: _Row, start: Value, taps: Value, columns: Sequence[Value]) -> Sequence[Value]:
-    """The reduction over a window for the output pixels at `columns`, element offsets from `start`."""
+def _taps(
+    f: Function, kind: str, row: _Row, start: Value, taps: Value, columns: Sequence[Value], ways: int = 1
+) -> Sequence[Value]:
+    """The reduction over a window for the output pixels at `columns`, element offsets from `start`.
+
+    A single pixel may be reduced `ways` ways at once, so that long windows do not wait for one sum.
+    """
     p = f.param
-    initial = [_start(f, kind) for _ in columns] + ([_all_numbers(f)] if kind == "quick max" else [])
+    initial = [_start(f, kind) for _ in range(len(columns) * ways)]
+    initial += [_all_numbers(f)] if kind == "quick max" else []
+    whole = f.udiv(taps, ways) * ways
     with f.loop(0, row.depth_taps, carry=initial) as depth:
         layer = f.at(start, depth.index * p["tap_depth"])
         with f.loop(0, row.row_taps, carry=depth.carried) as height:
             line = f.at(layer, height.index * p["tap_row"])
-            with f.loop(0, taps, carry=height.carried) as width:
-                here = f.at(line, width.index * p["tap"])
-                x = [f.load(here, c) for c in columns]
+            with f.loop(0, whole, step=ways, carry=height.carried) as width:
+                here = [f.at(line, (width.index + way) * p["tap"]) for way in range(ways)]
+                x = [f.load(h, c) for h in here for c in columns]
                 if kind == "quick max":
                     width.next(*_quick_max(f, width.carried, x))
                 else:
                     width.next(*(_fold(f, kind, total, tap) for total, tap in zip(width.carried, x, strict=True)))
-            height.next(*width.results)
+            totals = width.results
+            if ways > 1:
+                with f.loop(whole, taps, carry=[totals[0]]) as rest:
+                    rest.next(_fold(f, kind, rest.carried[0], f.load(f.at(line, rest.index * p["tap"]))))
+                totals = (*rest.results, *totals[1:])
+            height.next(*totals)
         depth.next(*height.results)
-    return depth.results
+    if ways == 1:
+        return depth.results
+    total, *others = depth.results
+    for other in others:
+        total = _fold(f, kind, total, other)
+    return [total]
 
 
 def plain(isa: Isa, kind: str, adjacent: bool) -> Module:
@@ -161,7 +182,7 @@ def plain(isa: Isa, kind: str, adjacent: bool) -> Module:
     name = f"pool_{kind}_plain_{'adjacent' if adjacent else 'gather'}"
     with module.kernel(name, buffers=["x", "y", "table", "sizes"], params=PLAIN_PARAMS) as f:
         p = f.param
-        first, last = f.share(p["batch"] * p["blocks"] * p["depth"] * p["height"])
+        first, last = nest.share(f, p["batch"] * p["blocks"] * p["depth"] * p["height"], p["workers"])
         lane = f.iota(f.lanes)
         size = f.splat(f.convert(p["size"], I32), f.lanes)
         with f.loop(first, last) as unit:

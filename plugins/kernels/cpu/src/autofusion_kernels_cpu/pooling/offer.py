@@ -11,11 +11,12 @@ from autofusion.cost.target import Target
 from autofusion.ir.graph import Node
 from autofusion.lowering.contract import BindContext, BindFunction, Layout, Offer, Operand, Refused, TensorView
 from autofusion_kernels_cpu.codegen.isa import Isa
+from autofusion_kernels_cpu.estimate import roofline
 from autofusion_kernels_cpu.native.jit import jit
 from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
 from autofusion_kernels_cpu.pooling import kernel
 from autofusion_kernels_cpu.pooling.window import Axis, window_axes
-from autofusion_kernels_cpu.support import isa_of, operands, parameters, result, static, traffic_seconds, used_results
+from autofusion_kernels_cpu.support import isa_of, operands, parameters, result, static, used_results
 
 OPERATORS = {"MaxPool": "max", "AveragePool": "average", "GlobalMaxPool": "max", "GlobalAveragePool": "average"}
 
@@ -39,34 +40,32 @@ def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
     lanes = target.lanes
     channels = type_.static_shape[1]
     padded = -(-max(channels, 1) // lanes) * lanes / max(channels, 1)
-    # A tap is a load and a (NaN keeping) maximum, about three instructions a vector at two a cycle.
-    vectors = out.numel * padded * taps / lanes
-    arithmetic = 1.5 * vectors / (target.peak_flops / (4 * lanes)) / target.threads
-    moved = traffic_seconds(target, (type_.nbytes + out.nbytes) * padded)
+    # A tap is a load and a (NaN keeping) maximum, about three instructions a vector at two a cycle, where the peak has
+    # two multiply-adds.
+    flops = 6.0 * out.numel * taps
+    nbytes = float(type_.nbytes + out.nbytes)
+    blocked = roofline(target, flops * padded, nbytes * padded)
+    adjacent = axes[-1].stride == 1
+    # A gather brings about one lane a cycle.
+    plain = roofline(target, flops * (3.0 if adjacent else float(lanes)), nbytes)
     layout = Layout(lanes)
     absent = tuple(Operand() for _ in node.outputs[1:])
-    made = [
+    return [
         Offer(
             f"pool.{kind}.blocked",
             operands(node, {0: Operand(layout)}),
             (Operand(layout, bordered=True), *absent),
-            _bind_blocked(kind, axes, include_pad),
-            seconds=max(arithmetic, moved),
-        )
-    ]
-    adjacent = axes[-1].stride == 1
-    # A gather brings about one lane a cycle.
-    per_vector = 3.0 if adjacent else float(lanes)
-    made.append(
+            _bind_blocked(kind, axes, include_pad, blocked.workers),
+            seconds=blocked.seconds,
+        ),
         Offer(
             f"pool.{kind}.plain",
             operands(node, {}),
             (Operand(), *absent),
-            _bind_plain(kind, axes, include_pad, adjacent),
-            seconds=max(arithmetic / padded * per_vector, traffic_seconds(target, type_.nbytes + out.nbytes)),
-        )
-    )
-    return made
+            _bind_plain(kind, axes, include_pad, adjacent, plain.workers),
+            seconds=plain.seconds,
+        ),
+    ]
 
 
 @functools.cache
@@ -92,7 +91,7 @@ def _tables(axes: Sequence[Axis], include_pad: bool) -> np.ndarray:
     return np.concatenate([axis.table(include_pad) for axis in axes]).ravel()
 
 
-def _bind_blocked(kind: str, axes: Sequence[Axis], include_pad: bool) -> BindFunction:
+def _bind_blocked(kind: str, axes: Sequence[Axis], include_pad: bool, workers: int) -> BindFunction:
     def bind(context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]) -> NativeKernel:
         x, y = inputs[0], outputs[0]
         assert x is not None
@@ -104,7 +103,7 @@ def _bind_blocked(kind: str, axes: Sequence[Axis], include_pad: bool) -> BindFun
         params = [
             y.shape[0], -(-y.shape[1] // lanes), d.out, h.out, w.out, first, last, w.kernel,
             *xs[:4], *ys[:4],
-            w.stride * lanes, d.dilation * xs[2], h.dilation * xs[3], w.dilation * lanes,
+            w.stride * lanes, d.dilation * xs[2], h.dilation * xs[3], w.dilation * lanes, workers,
         ]  # fmt: skip
         step = NativeStep(
             _blocked_function(isa, kind),
@@ -117,7 +116,7 @@ def _bind_blocked(kind: str, axes: Sequence[Axis], include_pad: bool) -> BindFun
     return bind
 
 
-def _bind_plain(kind: str, axes: Sequence[Axis], include_pad: bool, adjacent: bool) -> BindFunction:
+def _bind_plain(kind: str, axes: Sequence[Axis], include_pad: bool, adjacent: bool, workers: int) -> BindFunction:
     def bind(context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]) -> NativeKernel:
         x, y = inputs[0], outputs[0]
         assert x is not None
@@ -126,7 +125,7 @@ def _bind_plain(kind: str, axes: Sequence[Axis], include_pad: bool, adjacent: bo
         params = [
             *y.shape[:2], d.out, h.out, w.out, w.kernel, w.size, w.stride, w.low, w.dilation,
             *xs[:4], *ys[:4],
-            d.dilation * xs[2], h.dilation * xs[3],
+            d.dilation * xs[2], h.dilation * xs[3], workers,
         ]  # fmt: skip
         sizes = w.table(include_pad)[:, 2].astype(np.float32)
         step = NativeStep(

@@ -12,11 +12,12 @@ from autofusion.cost.target import Target
 from autofusion.ir.graph import Node
 from autofusion.lowering.contract import BindContext, Offer, Operand, Refused, TensorView
 from autofusion_kernels_cpu.codegen.isa import Isa
+from autofusion_kernels_cpu.estimate import roofline
 from autofusion_kernels_cpu.native.jit import jit
 from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
 from autofusion_kernels_cpu.recurrent import cells, kernel
 from autofusion_kernels_cpu.recurrent.activation import Activation, UnknownActivation, activations
-from autofusion_kernels_cpu.support import constant, isa_of, operands, parameters, static, traffic_seconds
+from autofusion_kernels_cpu.support import constant, isa_of, operands, parameters, static
 
 _DEFAULTS = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"], "RNN": ["tanh"]}
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -75,7 +76,7 @@ def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
     weights = 4.0 * directions * layer.gates * layer.width * layer.hidden
     launches = 1e-7 * layer.time * directions * len(layer.parts)
     # A step with few rows reads all of the recurrent weights for little arithmetic.
-    streamed = layer.time * traffic_seconds(target, weights)
+    streamed = layer.time * roofline(target, 0, weights).seconds
     return [
         Offer(
             f"recurrent.{node.op.lower()}",

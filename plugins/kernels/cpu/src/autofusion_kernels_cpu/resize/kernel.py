@@ -7,6 +7,7 @@ is a copy (nearest); its elements may be any four bytes.
 
 from __future__ import annotations
 
+from autofusion_kernels_cpu.codegen import nest
 from autofusion_kernels_cpu.codegen.builder import Function, Module
 from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.codegen.values import I32, I64, Value
@@ -14,6 +15,7 @@ from autofusion_kernels_cpu.codegen.values import I32, I64, Value
 PARAMS = (
     "batch", "blocks", "depth", "height", "width",
     "x_batch", "x_block", "x_depth", "x_row", "y_batch", "y_block", "y_depth", "y_row",
+    "workers",
 )  # fmt: skip
 BUFFERS = ("x", "y", "depth_taps", "row_taps", "columns", "weights")
 """`depth_taps` and `row_taps` hold (index, weight) pairs of i64; `columns` and `weights` are apart, [out, taps] of i64
@@ -62,7 +64,7 @@ def blocked(isa: Isa, depths: int, rows: int, taps: int, weighted: bool) -> Modu
     module = Module(isa)
     with module.kernel(_name("blocked", depths, rows, taps, weighted), BUFFERS, PARAMS) as f:
         p = f.param
-        first, last = f.share(p["batch"] * p["blocks"] * p["depth"] * p["height"])
+        first, last = nest.share(f, p["batch"] * p["blocks"] * p["depth"] * p["height"], p["workers"])
         with f.loop(first, last) as unit:
             row = _Row(f, unit.index, depths, rows, weighted)
             with f.loop(0, p["width"]) as pixel:
@@ -84,7 +86,7 @@ def plain(isa: Isa, depths: int, rows: int, taps: int, weighted: bool) -> Module
     module = Module(isa)
     with module.kernel(_name("plain", depths, rows, taps, weighted), BUFFERS, PARAMS) as f:
         p = f.param
-        first, last = f.share(p["batch"] * p["blocks"] * p["depth"] * p["height"])
+        first, last = nest.share(f, p["batch"] * p["blocks"] * p["depth"] * p["height"], p["workers"])
         with f.loop(first, last) as unit:
             row = _Row(f, unit.index, depths, rows, weighted)
             with f.vector_loop(0, p["width"]) as pixels:

@@ -22,11 +22,12 @@ from autofusion.lowering.contract import (
     dense_strides,
 )
 from autofusion_kernels_cpu.codegen.isa import Isa
+from autofusion_kernels_cpu.estimate import roofline
 from autofusion_kernels_cpu.native.jit import jit
 from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
 from autofusion_kernels_cpu.resize import kernel
 from autofusion_kernels_cpu.resize.coordinates import Taps, UnsupportedResize, axis_taps, identity
-from autofusion_kernels_cpu.support import isa_of, operands, parameters, result, static, traffic_seconds
+from autofusion_kernels_cpu.support import isa_of, operands, parameters, result, static
 
 MAX_TAPS = 16
 """Input pixels mixed into an output pixel; beyond, registers run out and code grows."""
@@ -54,27 +55,30 @@ def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
     if total > MAX_TAPS:
         return Refused(f"it mixes {total} pixels into one, at most {MAX_TAPS} are supported")
     answers = []
-    work = out.numel * total / (target.peak_flops / 4) / target.threads
+    # A tap is a load and a multiply-add.
+    flops, nbytes = 4.0 * out.numel * total, float(type_.nbytes + out.nbytes)
     if 3 <= len(shape) <= 5 and type_.dtype == np.float32 and all(axis >= 2 for axis in changed):
         padded = -(-max(shape[1], 1) // target.lanes) * target.lanes / max(shape[1], 1)
+        estimate = roofline(target, flops * padded, nbytes * padded)
         answers.append(
             Offer(
                 "resize.blocked",
                 operands(node, {0: Operand(Layout(target.lanes))}),
                 (Operand(Layout(target.lanes), bordered=True),),
-                _bind_blocked(taps[2:], not nearest),
-                seconds=max(work, traffic_seconds(target, (type_.nbytes + out.nbytes) * padded)),
+                _bind_blocked(taps[2:], not nearest, estimate.workers),
+                seconds=estimate.seconds,
                 numerics=Numerics.EXACT if nearest else Numerics.REASSOCIATED,
             )
         )
+    # A gather brings about one lane a cycle.
+    estimate = roofline(target, flops * target.lanes / 2, nbytes)
     answers.append(
         Offer(
             "resize.plain",
             operands(node, {}),
             (Operand(),),
-            _bind_plain(taps, not nearest),
-            # A gather brings about one lane a cycle.
-            seconds=max(work * target.lanes / 2, traffic_seconds(target, type_.nbytes + out.nbytes)),
+            _bind_plain(taps, not nearest, estimate.workers),
+            seconds=estimate.seconds,
             numerics=Numerics.EXACT if nearest else Numerics.REASSOCIATED,
         )
     )
@@ -104,7 +108,7 @@ def _three(taps: Sequence[Taps]) -> list[Taps]:
     return [identity(1)] * (3 - len(taps)) + list(taps)
 
 
-def _bind_blocked(taps: Sequence[Taps], weighted: bool) -> BindFunction:
+def _bind_blocked(taps: Sequence[Taps], weighted: bool, workers: int) -> BindFunction:
     d, h, w = _three(taps)
     missing = 3 - len(taps)
 
@@ -115,6 +119,7 @@ def _bind_blocked(taps: Sequence[Taps], weighted: bool) -> BindFunction:
         xs, ys = ([*v.strides[:2], *([0] * missing), *v.strides[2:]] for v in (x, y))
         params = [
             y.shape[0], -(-y.shape[1] // isa.lanes), len(d.index), len(h.index), len(w.index), *xs[:4], *ys[:4],
+            workers,
         ]  # fmt: skip
         step = NativeStep(
             _blocked_function(isa, d.count, h.count, w.count, weighted),
@@ -134,7 +139,7 @@ def _bind_blocked(taps: Sequence[Taps], weighted: bool) -> BindFunction:
     return bind
 
 
-def _bind_plain(taps: Sequence[Taps], weighted: bool) -> BindFunction:
+def _bind_plain(taps: Sequence[Taps], weighted: bool, workers: int) -> BindFunction:
     d, h, w = _three(taps[-3:])
 
     def bind(context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]) -> NativeKernel:
@@ -145,6 +150,7 @@ def _bind_plain(taps: Sequence[Taps], weighted: bool) -> BindFunction:
         batch = math.prod(y.shape[:-3])
         params = [
             batch, 1, len(d.index), len(h.index), len(w.index), sizes[0], 0, *xs, sizes[1], 0, *ys,
+            workers,
         ]  # fmt: skip
         step = NativeStep(
             _plain_function(isa_of(context.target), d.count, h.count, w.count, weighted),
