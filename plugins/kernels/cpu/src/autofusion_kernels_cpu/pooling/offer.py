@@ -46,8 +46,10 @@ def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
     nbytes = float(type_.nbytes + out.nbytes)
     blocked = roofline(target, flops * padded, nbytes * padded)
     adjacent = axes[-1].stride == 1
-    # A gather brings about one lane a cycle.
-    plain = roofline(target, flops * (3.0 if adjacent else float(lanes)), nbytes)
+    # A gather brings about one lane a cycle, and a row that does not fill its vectors takes as long as one that does.
+    width = out.static_shape[-1]
+    filled = -(-max(width, 1) // lanes) * lanes / max(width, 1)
+    plain = roofline(target, flops * filled * (3.0 if adjacent else float(lanes)), nbytes)
     layout = Layout(lanes)
     absent = tuple(Operand() for _ in node.outputs[1:])
     return [

@@ -70,8 +70,9 @@ def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
                 numerics=Numerics.EXACT if nearest else Numerics.REASSOCIATED,
             )
         )
-    # A gather brings about one lane a cycle.
-    estimate = roofline(target, flops * target.lanes / 2, nbytes)
+    # A gather brings about one lane a cycle, and a row that does not fill its vectors takes as long as one that does.
+    filled = -(-max(made[-1], 1) // target.lanes) * target.lanes / max(made[-1], 1)
+    estimate = roofline(target, flops * filled * target.lanes / 2, nbytes)
     answers.append(
         Offer(
             "resize.plain",
