@@ -130,16 +130,15 @@ class Site:
         start = time.perf_counter()
         try:
             region = next(self._regions, None)
-            if region is None:
-                self._exhausted = True
-                return None
-            return self._examine(region)
+            self._exhausted = region is None
+            drafted = None if region is None else self._drafted(region)
         except Exception as error:
             self._exhausted = True
             self.fail(raised(self.state.bound, error))
             return None
         finally:
             self._shop.ledger.spend(self.rule.name, time.perf_counter() - start)
+        return None if drafted is None else self._priced(drafted)
 
     def _grow(self) -> Iterator[Region]:
         """The rule's regions; its refusals become notes."""
@@ -153,7 +152,8 @@ class Site:
             if count == ALTERNATIVES:
                 return
 
-    def _examine(self, region: Region) -> Candidate | None:
+    def _drafted(self, region: Region) -> Draft | None:
+        """The region as a node, if it is free, legal and not switched off."""
         shop, bound = self._shop, self.state.bound
         if any(node in shop.order.group for node in region.nodes):
             return None
@@ -165,6 +165,11 @@ class Site:
         if switch:
             self.note(Verdict.DISABLED, drafted.nodes, reason=switch)
             return None
+        return drafted
+
+    def _priced(self, drafted: Draft) -> Candidate | None:
+        """The draft with its prices, if a kernel runs it and it pays."""
+        shop = self._shop
         after = shop.kernels.price(drafted.node, self.rule.kind_version)
         if isinstance(after, Unwilling):
             self.note(Verdict.NO_KERNEL, drafted.nodes, reason=after.reason)

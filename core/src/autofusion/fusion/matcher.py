@@ -18,12 +18,21 @@ Decisions that patterns can rely on:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
-from autofusion.errors import GraphError
+from autofusion.fusion.conditions import (
+    attribute_of,
+    attribute_reason,
+    enlarges,
+    equal_constants,
+    fits,
+    is_uniform,
+    not_a_root,
+    shown,
+    shown_data,
+    where_from,
+    why_not_constant,
+)
 from autofusion.fusion.pattern import (
     COMMUTATIVE,
     Const,
@@ -40,9 +49,7 @@ from autofusion.fusion.pattern import (
     walk,
 )
 from autofusion.fusion.prepare import least_nodes, localised, longest_path, one_of, validate
-from autofusion.ir import operators
 from autofusion.ir.graph import Node, Value
-from autofusion.ir.operators import OpClass
 
 _PLAIN = frozenset({"Add", "Div", "Mul", "Neg", "Pow", "Sub"})
 
@@ -81,7 +88,7 @@ class Matcher:
         found = self._match(root, [closure for _, closure in self._by_root.get(root.op, ())])
         if isinstance(found, Match):
             return found
-        reason, culprit = found.explain() if found.explain is not None else (_not_a_root(root, self.roots), root)
+        reason, culprit = found.explain() if found.explain is not None else (not_a_root(root, self.roots), root)
         return Miss(max(found.depth, 0), reason, culprit, found.deepest)
 
     def find(self, root: Node) -> Match | Miss | None:
@@ -182,7 +189,7 @@ def _var(pattern: Var) -> Closure:
         if value is None and not optional:
             return state.fail(lambda: (f"the operand '{name}' is absent", state.root))
         if value is not None and where is not None and not where(value):
-            return state.fail(lambda: (f"'{_name(value)}' does not meet the condition on '{name}'", value))
+            return state.fail(lambda: (f"'{shown(value)}' does not meet the condition on '{name}'", value))
         return _bind(name, value, state, then)
 
     return match
@@ -196,13 +203,13 @@ def _const(pattern: Const) -> Closure:
             return state.fail(lambda: (f"the operand '{name}' is absent", state.root))
         data = value.const
         if data is None:
-            return state.fail(lambda: (_why_not_constant(value), value))
+            return state.fail(lambda: (why_not_constant(value), value))
         if pattern.equals is not None and not is_uniform(data, pattern.equals, pattern.rtol):
             return state.fail(
-                lambda: (f"constant '{value.name}' is {_short(data)}, expected {pattern.equals:g}", value)
+                lambda: (f"constant '{value.name}' is {shown_data(data)}, expected {pattern.equals:g}", value)
             )
         if where is not None and not where(data):
-            return state.fail(lambda: (f"constant '{value.name}' ({_short(data)}) does not fit as '{name}'", value))
+            return state.fail(lambda: (f"constant '{value.name}' ({shown_data(data)}) does not fit as '{name}'", value))
         return _bind(name, value, state, then)
 
     return match
@@ -211,10 +218,10 @@ def _const(pattern: Const) -> Closure:
 def _bind(name: str, value: Value | None, state: _State, then: Then) -> bool:
     if name in state.values:
         known = state.values[name]
-        if known is value or _equal_constants(known, value):
+        if known is value or equal_constants(known, value):
             return then()
         return state.fail(
-            lambda: (f"'{_name(known)}' and '{_name(value)}' are not the same value ('{name}')", value or known)
+            lambda: (f"'{shown(known)}' and '{shown(value)}' are not the same value ('{name}')", value or known)
         )
     state.values[name] = value
     if then():
@@ -231,7 +238,7 @@ def _op(pattern: Op, overrides: Mapping[int, Closure] | None = None) -> Closure:
     def match(value: Value | None, state: _State, then: Then) -> bool:
         node = None if value is None else value.producer
         if node is None or value is None or node.op not in ops:
-            return state.fail(lambda: (f"{_where_from(value)}, expected {one_of(pattern.ops)}", value))
+            return state.fail(lambda: (f"{where_from(value)}, expected {one_of(pattern.ops)}", value))
         if value.index != result:
             return state.fail(
                 lambda: (f"'{value.name}' is result {value.index} of {node.label}, expected {result}", value)
@@ -261,10 +268,10 @@ def _node_closure(pattern: Op, overrides: Mapping[int, Closure] | None = None) -
         if where is not None and not where(node):
             return state.fail(lambda: (f"{node.label} does not meet the condition on it", node))
         for attribute, wanted in attrs:
-            found = _attribute(node, attribute)
-            if not _fits(found, wanted):
+            found = attribute_of(node, attribute)
+            if not fits(found, wanted):
                 # Not a loop that goes on: the lambda is the last thing that this iteration makes.
-                return state.fail(lambda: (_attribute_reason(node, attribute, found, wanted), node))  # noqa: B023
+                return state.fail(lambda: (attribute_reason(node, attribute, found, wanted), node))  # noqa: B023
         inputs = node.inputs
         if len(inputs) > count and not pattern.open_inputs and any(v is not None for v in inputs[count:]):
             return state.fail(lambda: (f"{node.label} has {len(inputs)} operands, expected {count}", node))
@@ -327,7 +334,7 @@ def _operands(
         if step == total:
             for index in scalars:
                 value = inputs[index] if index < len(inputs) else None
-                if value is not None and _enlarges(node, index):
+                if value is not None and enlarges(node, index):
                     return state.fail(
                         lambda: (f"constant '{value.name}' may enlarge the result of {node.label}", value)  # noqa: B023
                     )
@@ -404,99 +411,7 @@ def _outside_use(value: Value, nodes: dict[Node, bool]) -> Explain | None:
     return None
 
 
-def is_uniform(data: np.ndarray, wanted: float, rtol: float) -> bool:
-    """True if every element of ``data`` is ``wanted``, rounded to the element type or within ``rtol``."""
-    if data.size == 0 or data.dtype.kind not in "fiubV":
-        return False
-    first = data.reshape(-1)[0]
-    found = float(first)
-    rounded = float(np.asarray(wanted).astype(data.dtype)) if data.dtype.kind in "fV" else wanted
-    if found != rounded and not abs(found - wanted) <= rtol * abs(wanted):
-        return False
-    return data.size == 1 or bool((data == first).all())
-
-
-def _enlarges(node: Node, index: int) -> bool:
-    """True unless constant operand ``index`` of a pointwise node surely leaves the result's shape to the others."""
-    value = node.inputs[index]
-    if value is None or value.const is None or value.const.ndim == 0:
-        return False
-    if operators.op_class(node) is not OpClass.POINTWISE:
-        return False
-    shape = node.output.shape
-    others = [v.shape for i, v in enumerate(node.inputs) if i != index and v is not None]
-    if value.const.size == 1:
-        return all(other is None or len(other) < value.const.ndim for other in others)
-    return shape is None or None in shape or shape not in others
-
-
-def _equal_constants(left: Value | None, right: Value | None) -> bool:
-    if left is None or right is None or left.const is None or right.const is None:
-        return False
-    a, b = left.const, right.const
-    return a is b or (a.dtype == b.dtype and a.shape == b.shape and bool((a == b).all()))
-
-
-def _attribute(node: Node, name: str) -> Any:
-    try:
-        return operators.attribute(node, name)
-    except GraphError:  # no default, or no schema: the attribute is not there
-        return None
-
-
-def _fits(found: Any, wanted: Any) -> bool:
-    if callable(wanted) and not isinstance(wanted, type):
-        return bool(wanted(found))
-    if isinstance(found, float) and isinstance(wanted, (int, float)):
-        return found == wanted or abs(found - wanted) <= 2e-6 * abs(wanted)
-    if isinstance(found, (list, tuple, np.ndarray)) or isinstance(wanted, (list, tuple, np.ndarray)):
-        if found is None or wanted is None:
-            return False
-        return bool(np.array_equal(np.asarray(found), np.asarray(wanted)))
-    return bool(found == wanted)
-
-
 def _is_scalar(operand: Operand) -> bool:
     if isinstance(operand, Either):
         return any(_is_scalar(o) for o in operand.alternatives)
     return isinstance(operand, Const) and operand.equals is not None
-
-
-# ---- words --------------------------------------------------------------------------------------------------------
-
-
-def _not_a_root(node: Node, roots: Iterable[str]) -> str:
-    return f"{node.label} is not {one_of(sorted(roots))}"
-
-
-def _name(value: Value | None) -> str:
-    return "(absent)" if value is None else value.name
-
-
-def _where_from(value: Value | None) -> str:
-    if value is None:
-        return "the operand is absent"
-    if value.const is not None:
-        return f"'{value.name}' is constant"
-    return (
-        f"'{value.name}' is a graph input"
-        if value.producer is None
-        else f"'{value.name}' comes from {value.producer.label}"
-    )
-
-
-def _why_not_constant(value: Value) -> str:
-    if value.default is not None:
-        return f"'{value.name}' is an input with a stored value that the caller may override"
-    return f"{_where_from(value)}, expected a constant"
-
-
-def _short(data: np.ndarray) -> str:
-    return (
-        f"{data.reshape(-1)[0]:g}" if data.size == 1 and data.dtype.kind in "fiu" else f"{data.dtype}{list(data.shape)}"
-    )
-
-
-def _attribute_reason(node: Node, name: str, found: Any, wanted: Any) -> str:
-    expected = "which the rule does not take" if callable(wanted) else f"expected {wanted!r}"
-    return f"{node.label} has {name}={found!r}, {expected}"

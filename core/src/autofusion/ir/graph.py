@@ -338,7 +338,9 @@ class Graph:
     # ---- copying -------------------------------------------------------------------------------------------
 
     def copy(self) -> Graph:
-        """A graph that can be edited alone. Constant data is shared (it is read-only); attributes are copied shallowly."""
+        """A graph that can be edited alone. Constant data is shared (it is read-only); attributes are copied
+        shallowly.
+        """
         new, _ = self.copy_with_map()
         return new
 
@@ -360,7 +362,8 @@ class Graph:
 def copy_node(node: Node, into: Graph, values: dict[Value, Value]) -> Node:
     """Append a copy of ``node`` to ``into`` with the same names; ``values`` maps operands and receives the results.
 
-    The caller makes the names unique where ``into`` may have them already. Constants are copied on demand; any other operand must already be in ``values``.
+    The caller makes the names unique where ``into`` may have them already. Constants are copied on demand; any
+    other operand must already be in ``values``.
     """
     new = Node(into, node.op, node.attrs, node.name, node.origin)
     for value in node.inputs:

@@ -43,7 +43,7 @@ def fold(graph: Graph, node: Node, evaluate: Evaluate) -> None:
     """Infer the types of ``node``'s results, and replace them by constants where their data is known."""
     if node.op == "If" and _inline_if(graph, node, evaluate):
         return
-    infer_node(node)
+    infer_node(node, bodies=True, keep_bodies=True)
     data = _known(node, evaluate)
     if data is not None:
         for value, array in zip(node.outputs, data, strict=True):
