@@ -199,7 +199,7 @@ def test_threads_and_schedules_are_bit_identical(isa, group, kernel, monkeypatch
     found = []
     for threads in (1, 2, 3, 4):
         for make in SCHEDULES:
-            monkeypatch.setattr(direct, "schedule", lambda load, target, m=make, t=threads: m(t))
+            monkeypatch.setattr(direct, "schedule", lambda load, workers, target, m=make, t=threads: m(t))
             target = target_for(isa, threads)
             (offer,) = offers(node, target)
             (y,) = run_offer(node, offer, arrays, target)
@@ -215,7 +215,7 @@ def test_schedule_uses_every_thread():
             Load(32, 512 * 32, 512 * 49, 4, 1, 49, 512, 1),
             Load(2, 64 * 32, 64 * 112 * 112, 896, 1, 12544, 64, 1),
         ):
-            made = schedule(load, target_for(RUNNABLE[0], threads))
+            made = schedule(load, threads, target_for(RUNNABLE[0], threads))
             assert made.filter_threads * made.plane_threads == threads
 
 

@@ -123,17 +123,17 @@ def cost(isa: Isa, geometry: Geometry, form: Form) -> float:
 
 
 class DirectConv:
-    """Binds one convolution to views."""
+    """Binds one convolution to views. `workers` is how many threads are worth using."""
 
-    def __init__(self, parts: Anchored, form: Form) -> None:
-        self.parts, self.form = parts, form
+    def __init__(self, parts: Anchored, form: Form, workers: int) -> None:
+        self.parts, self.form, self.workers = parts, form, workers
 
     def __call__(
         self, context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]
     ) -> NativeKernel:
         x, y = inputs[self.parts.operand], outputs[0]
         assert x is not None
-        return NativeKernel(tuple(_Binding(self.parts, self.form, context, inputs, x, y).steps()))
+        return NativeKernel(tuple(_Binding(self.parts, self.form, self.workers, context, inputs, x, y).steps()))
 
 
 class _Binding:
@@ -141,12 +141,13 @@ class _Binding:
         self,
         parts: Anchored,
         form: Form,
+        workers: int,
         context: BindContext,
         inputs: Sequence[TensorView | None],
         x: TensorView,
         y: TensorView,
     ) -> None:
-        self.parts, self.form, self.context = parts, form, context
+        self.parts, self.form, self.workers, self.context = parts, form, workers, context
         self.geometry, self.epilogue = parts.geometry, parts.epilogue
         self.target: Target = context.target
         self.isa = host_isa(context.target.isa)
@@ -359,7 +360,16 @@ class _Binding:
             channels=max(f.last - f.first for f in filters),
             taps=self.geometry.taps,
         )
-        params = parameters(structure, self.epilogue, header, groups, planes, schedule(load, self.target), rows)
+        params = parameters(
+            structure,
+            self.epilogue,
+            header,
+            groups,
+            planes,
+            schedule(load, self.workers, self.target),
+            rows,
+            self.target.threads,
+        )
         refs = (Ref(self.x), Ref(packed), Ref(bias), Ref(self.y), *(o.ref for o in self.operands))
         name = f"conv.{self.form.value}x{vectors}"
         return NativeStep(generator.kernel(structure, self.epilogue), refs, params, name=name)

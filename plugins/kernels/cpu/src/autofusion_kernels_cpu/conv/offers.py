@@ -11,7 +11,7 @@ from autofusion_kernels_cpu.codegen.isa import host_isa
 from autofusion_kernels_cpu.conv import direct
 from autofusion_kernels_cpu.conv.anchored import Anchored, anchored
 from autofusion_kernels_cpu.conv.direct import Form
-from autofusion_kernels_cpu.support import traffic_seconds
+from autofusion_kernels_cpu.estimate import Estimate, roofline
 
 
 def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
@@ -28,23 +28,22 @@ def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
     return made
 
 
-def seconds(parts: Anchored, target: Target, cycles: float, weight_bytes: float) -> float:
-    """Time of `cycles` of arithmetic on all cores, or of the traffic if that is slower."""
-    isa = host_isa(target.isa)
-    # Two vector FMAs a cycle make the peak.
-    frequency = target.peak_flops / (4 * isa.lanes)
+def estimate(parts: Anchored, target: Target, cycles: float, weight_bytes: float) -> Estimate:
+    """Time of that many cycles of one core's arithmetic, or of the traffic if it is slower."""
     tensors = [parts.anchor.inputs[0], parts.anchor.output, *(leaf.value for leaf in parts.epilogue.leaves)]
     moved = weight_bytes + sum(v.tensor.nbytes for v in tensors if v is not None)
-    return max(cycles / frequency / target.threads, traffic_seconds(target, moved))
+    # Two vector FMAs a cycle make the peak.
+    return roofline(target, cycles * 4 * target.lanes, moved)
 
 
 def _direct(parts: Anchored, target: Target, form: Form) -> Offer:
     layout = Layout(target.lanes)
     cycles = direct.cost(host_isa(target.isa), parts.geometry, form)
+    price = estimate(parts, target, cycles, parts.weights.nbytes)
     return Offer(
         f"conv.{form.value}",
         parts.operands(Layout() if form is Form.PLANAR else layout, parts.geometry.border, layout),
         (Operand(layout, bordered=True),),
-        direct.DirectConv(parts, form),
-        seconds=seconds(parts, target, cycles, parts.weights.nbytes),
+        direct.DirectConv(parts, form, price.workers),
+        seconds=price.seconds,
     )

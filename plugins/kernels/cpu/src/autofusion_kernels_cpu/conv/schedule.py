@@ -25,28 +25,28 @@ class Load:
     taps: int
 
 
-def schedule(load: Load, target: Target) -> Schedule:
-    """Split over filters or over pixels, and filters or pixels in the outer loop.
+def schedule(load: Load, workers: int, target: Target) -> Schedule:
+    """Split for `workers` threads over filters or over pixels, with filters or pixels in the outer loop.
 
     Measured: pixels outside win for 1x1 with more input than weights (the input is read once); weights outside, in
     chunks with prefetching, win wherever weights come from memory.
     """
     weights, inputs = 4 * load.groups * load.group_floats, 4 * load.input_floats
     by_pixels = load.taps == 1 and inputs > 2 * weights
-    units = load.rows if load.rows >= 8 * target.threads else load.tiles
+    units = load.rows if load.rows >= 8 * workers else load.tiles
     best: tuple[float, int] | None = None
-    for filters in range(1, target.threads + 1):
-        if target.threads % filters:
+    for filters in range(1, workers + 1):
+        if workers % filters:
             continue
-        planes = target.threads // filters
+        planes = workers // filters
         share = -(-load.groups // filters) / load.groups * -(-units // planes) / units
         # Threads that share an input read it once for all; threads that share weights read those once for all.
-        price = share * (1.0 + 0.04 * (filters if by_pixels else planes) / target.threads)
+        price = share * (1.0 + 0.04 * (filters if by_pixels else planes) / workers)
         if best is None or price < best[0]:
             best = (price, filters)
     assert best is not None
     filters = best[1]
-    planes = target.threads // filters
+    planes = workers // filters
     if by_pixels or (weights <= target.l2_bytes // 4 and load.groups > 1 and inputs > target.l2_bytes // 2):
         block = max(1, target.l2_bytes // 8 // (4 * load.channels))
         return Schedule(filters, planes, block_pixels=block)

@@ -52,7 +52,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How to cut and order the work. `filter_threads` times `plane_threads` is the number of threads.
+    """How to cut and order the work. `filter_threads` times `plane_threads` threads work.
 
     `block_pixels > 0`: that many pixels at a time meet all filter groups. Otherwise a filter group meets all pixels
     before the next one, `chunk_floats` of its weights at a time, prefetching what follows.
@@ -82,13 +82,17 @@ def parameters(
     planes: Sequence[Plane],
     schedule: Schedule,
     strides: tuple[int, int, tuple[int, ...]],
+    threads: int,
 ) -> np.ndarray:
-    """All parameters of one native step; `strides` are the row strides of input, output and operands."""
-    threads = schedule.filter_threads * schedule.plane_threads
+    """All parameters of one native step that runs on `threads` threads, some of which may have nothing to do.
+
+    `strides` are the row strides of input, output and operands.
+    """
+    workers = schedule.filter_threads * schedule.plane_threads
     writer = _Writer(structure, epilogue, strides)
     base = len(header) + 2 * threads
     shares, records = [], 0
-    for thread in range(threads):
+    for thread in range(workers):
         f, p = divmod(thread, schedule.plane_threads)
         mine = groups[_cut(len(groups), f, schedule.filter_threads) : _cut(len(groups), f + 1, schedule.filter_threads)]
         pieces = _share(structure, planes, p, schedule.plane_threads)
@@ -104,6 +108,7 @@ def parameters(
         size = generator.task_size(structure, epilogue)
         shares += [base + records * size, base + (records + len(writer.tasks) - before) * size]
         records = len(writer.tasks)
+    shares += [base, base] * (threads - workers)
     return writer.finish([*header, *shares])
 
 
