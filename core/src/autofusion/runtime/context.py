@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,18 @@ from autofusion.lowering.contract import (
     dense_strides,
 )
 
+if TYPE_CHECKING:
+    from autofusion.runtime.executor import Executor
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A control-flow body with the executor that runs it, and what preparing it decided."""
+
+    graph: Graph
+    executor: Executor
+    ledger: Ledger
+
 
 @dataclass(slots=True)
 class Context:
@@ -44,6 +56,8 @@ class Context:
     options: FusionOptions
     plan_limit: int = 8
     cache: dict[Any, Any] = field(default_factory=dict)
+    bodies: dict[int, Body] = field(default_factory=dict)
+    """Control-flow bodies by the id of their graph."""
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property

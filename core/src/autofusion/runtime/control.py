@@ -15,9 +15,9 @@ from autofusion.errors import InputError
 from autofusion.ir.graph import Graph, Node
 from autofusion.ir.types import TensorType
 from autofusion.lowering.contract import BoundStep, Memory, Offer, Operand, Refused, Segment
+from autofusion.runtime.context import Body, Context
 
 if TYPE_CHECKING:
-    from autofusion.runtime.context import Context
     from autofusion.runtime.executor import Executor
 
 Run = Callable[[Sequence[Any]], Sequence[Any]]
@@ -60,14 +60,13 @@ class ControlPack:
     def _executor(self, body: Graph) -> Executor:
         from autofusion.runtime.executor import Executor
 
-        key = ("control", id(body))
+        bodies = self._context.bodies
         with self._context.lock:
-            if key not in self._context.cache:
-                prepared, _ = self._context.prepare(body)
+            if id(body) not in bodies:
+                prepared, ledger = self._context.prepare(body)
                 # The body is kept with its executor, so that its id stays its own.
-                self._context.cache[key] = (body, Executor(prepared, self._context))
-            executor: Executor = self._context.cache[key][1]
-            return executor
+                bodies[id(body)] = Body(body, Executor(prepared, self._context), ledger)
+            return bodies[id(body)].executor
 
 
 def _make_if(node: Node, executor: Callable[[Graph], Executor]) -> Run:

@@ -119,11 +119,10 @@ class Session:
 
     @property
     def stages(self) -> list[Stage]:
-        """The last compiled stage and the tails that have been planned behind it."""
-        found, stage = [], self._last
-        while stage is not None:
-            found.append(stage)
-            stage = stage.tail.stages[-1] if stage.tail is not None and stage.tail.stages else None
+        """The last compiled stage, the tails that have been planned behind it, then those of control-flow bodies."""
+        found = [] if self._last is None else _with_tails(self._last)
+        for body in self.context.bodies.values():
+            found += [stage for last in body.executor.stages[-1:] for stage in _with_tails(last)]
         return found
 
     @property
@@ -133,11 +132,16 @@ class Session:
 
     @property
     def ledger(self) -> Ledger:
-        """Every decision: of preparation, and of the last compiled stage with its tails."""
+        """Every decision: of preparation, of the last compiled stage with its tails, and of control-flow bodies."""
         return Ledger.joined(self.prepared_ledger, [stage.ledger for stage in self.stages])
 
     def _signature(self) -> str:
         return ", ".join(f"'{v.name}' {v.type}" for v in self.graph.inputs) or "no inputs"
+
+
+def _with_tails(stage: Stage) -> list[Stage]:
+    later = stage.tail.stages[-1:] if stage.tail is not None else []
+    return [stage, *(s for each in later for s in _with_tails(each))]
 
 
 def _checked(value: Value, given: Any, symbols: dict[str, tuple[int, str]]) -> Any:
