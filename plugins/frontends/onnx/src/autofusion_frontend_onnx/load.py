@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import onnx
@@ -13,6 +13,7 @@ from autofusion.plugins.frontend import LoadOptions
 from autofusion_frontend_onnx import proto
 from autofusion_frontend_onnx.functions import functions_of
 from autofusion_frontend_onnx.scope import Model, Scope
+from autofusion_frontend_onnx.survey import survey
 
 
 def load_model(path: Path, options: LoadOptions | None = None) -> Graph:
@@ -25,8 +26,8 @@ def import_model(source: onnx.ModelProto, path: Path, options: LoadOptions) -> G
     if options.key is not None:
         raise OptionError(f"'{path}' is an ONNX model, which cannot be encrypted; leave the key out")
     try:
-        model = Model(path, source.ir_version, functions_of(source))
-        model.names.update(_names(source.graph))
+        names = survey(source)
+        model = Model(path, source.ir_version, functions_of(source), names)
         graph = Graph(source.graph.name or path.stem)
         scope = Scope(model, graph, proto.opsets(source.opset_import, source.ir_version, f"'{path}'"))
         scope.graph_of(source.graph, options.outputs)
@@ -41,19 +42,6 @@ def import_model(source: onnx.ModelProto, path: Path, options: LoadOptions) -> G
     except RecursionError as error:
         raise ModelError(f"'{path}' is nested too deep to be read") from error
     return graph
-
-
-def _names(graph: onnx.GraphProto) -> Iterator[str]:
-    """All names that the source gives to values, bodies included."""
-    stack = [graph]
-    while stack:
-        graph = stack.pop()
-        for info in graph.input:
-            yield info.name
-        for node in graph.node:
-            yield from node.output
-            stack.extend(a.g for a in node.attribute if a.HasField("g"))
-            stack.extend(g for a in node.attribute for g in a.graphs)
 
 
 def _cut(scope: Scope, names: Sequence[str]) -> None:

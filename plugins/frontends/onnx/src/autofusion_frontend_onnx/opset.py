@@ -46,7 +46,7 @@ def _same(node: Node, version: int, newer: int) -> bool:
     if find_converter("", node.op, version) is not find_converter("", node.op, newer):
         return False
     explicit = node.inputs[: len(node.inputs) - int(node.attr("captures", 0))]
-    if len(explicit) > old.max_input or len(node.outputs) > old.max_output:
+    if not old.min_input <= len(explicit) <= old.max_input or len(node.outputs) > old.max_output:
         return False
     for name, attribute in new.attributes.items():
         was = old.attributes.get(name)

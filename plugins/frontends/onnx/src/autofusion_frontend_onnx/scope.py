@@ -35,8 +35,9 @@ class Model:
     path: Path
     ir_version: int
     functions: Mapping[FunctionKey, onnx.FunctionProto]
+    names: set[str]
+    """All names that the source gives to values."""
     origins: set[str] = field(default_factory=set)
-    names: set[str] = field(default_factory=set)
 
     @property
     def folder(self) -> Path:
