@@ -108,7 +108,7 @@ def test_graph_output_inside_is_illegal_with_culprit() -> None:
     assert snapshot(graph) == before
     (record,) = ledger.records
     assert record.verdict is Verdict.ILLEGAL
-    assert record.reason == "'c3' is also a graph output"
+    assert record.reason == "Conv 'c3' -> BatchNormalization 'c3_bn': 'c3' is also a graph output"
     assert record.culprit == "c3"
     assert record.operators == ("Conv", "BatchNormalization")
 

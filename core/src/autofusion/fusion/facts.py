@@ -114,5 +114,6 @@ def permuted(items: Sequence[Dim], perm: Sequence[int]) -> tuple[Dim, ...]:
 
 
 def arrow(*nodes: Node) -> str:
-    """How a refusal names a site: ``Conv 'c3' -> BatchNormalization 'bn3'``."""
-    return " -> ".join(node.label for node in nodes)
+    """How a refusal names a site: ``Conv 'c3' -> BatchNormalization 'bn3'``; of many nodes, the first and the last."""
+    labels = [node.label for node in nodes]
+    return " -> ".join(labels if len(labels) <= 3 else [labels[0], "...", labels[-1]])

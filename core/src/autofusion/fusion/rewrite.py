@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from autofusion.fusion import transaction
+from autofusion.fusion.facts import arrow
 from autofusion.fusion.ledger import Ledger, Record, Verdict
 from autofusion.fusion.matcher import Matcher
 from autofusion.fusion.options import BoundRule, Switches
@@ -138,6 +139,7 @@ class Rewriter:
         before = record(entry.bound, Verdict.FUSED, node, _data_order(found.nodes))
         generation = 1 + min(self._lineage.get(n, (0, ""))[0] for n in found.nodes)
         applied = transaction.apply(entry.rule, found, self._graph)
+        self._keep_better_refusals(entry, node)
         for made in applied.made:
             self._lineage[made] = (generation, entry.bound.label)
         for gone in applied.removed:
@@ -145,13 +147,22 @@ class Rewriter:
         self._ledger.add(_with_result(before, applied.made))
         return applied
 
+    def _keep_better_refusals(self, entry: _Entry, node: Node) -> None:
+        """What kept rules of higher priority off the node stays worth telling: this rewrite is the second best."""
+        for other in self._by_root[node.op] if self._open else ():
+            if other.bound.priority <= entry.bound.priority:
+                break
+            kept = self._open.pop((other.rule.name, node), None)
+            if kept is not None and kept.verdict is Verdict.ILLEGAL:
+                self._ledger.add(kept)
+
     def _decide(self, entry: _Entry, node: Node) -> Match | Record | None:
         """A match that may be rewritten, the record of a refusal, or None if the pattern is not there."""
         match = entry.matcher.find(node)
         if match is None:
             return None
         if isinstance(match, Miss):
-            refusal = Refusal(match.reason, match.culprit)
+            refusal = Refusal(f"{arrow(*_data_order(match.nodes))}: {match.reason}", match.culprit)
             return record(entry.bound, Verdict.ILLEGAL, node, _data_order(match.nodes), refusal=refusal)
         nodes = _data_order(match.nodes)
         refusal_or_none = entry.rule.check(match)
