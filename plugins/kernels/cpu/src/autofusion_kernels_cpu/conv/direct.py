@@ -158,6 +158,7 @@ class _Binding:
         self.operands = bind_epilogue(self.epilogue, inputs, self.blocks, self.lanes, y.shape)
         self.phases = phases(self.geometry)
         self.batch_is_row = self._batch_is_row()
+        self._tables: dict[tuple[int, int], tuple[np.ndarray, ...]] = {}
 
     # --- shape of the iteration ---------------------------------------------------------------------------------------
     def _tensor_strides(self) -> list[Strided]:
@@ -223,6 +224,8 @@ class _Binding:
         return made
 
     def _table(self, group: FilterGroup, phase: Phase) -> np.ndarray:
+        if self.form is Form.PLANAR:
+            return self._planar_table()
         taps = [offset for _, offset in self._taps(phase)]
         if self.form is Form.DEPTHWISE:
             return np.array([(offset, 1) for offset in taps[:: row_taps(self.geometry)]], np.int64)
@@ -308,10 +311,11 @@ class _Binding:
 
     def _group(self, filters: FilterGroup, starts: tuple[int, ...]) -> Group:
         source = filters.block * self.xs.block if self.form is Form.DEPTHWISE else 0
-        if self.form is Form.PLANAR:
-            tables: tuple[np.ndarray, ...] = (self._planar_table(),)
-        else:
-            tables = tuple(self._table(filters, phase) for phase in self.phases)
+        # Filter groups that read the same channels share their tables; depthwise ones only differ in where they start.
+        key = (0, 0) if self.form is Form.DEPTHWISE else (filters.first, filters.last)
+        if key not in self._tables:
+            self._tables[key] = tuple(self._table(filters, phase) for phase in self.phases)
+        tables = self._tables[key]
         operands = tuple(filters.block * o.strides.block for o in self.operands)
         return Group(source, starts, tables, filters.block * self.lanes, filters.block * self.ys.block, operands)
 

@@ -170,20 +170,24 @@ class _Writer:
         self.structure, self.epilogue = structure, epilogue
         self.input_row, self.output_row, self.operand_rows = strides
         self.tasks: list[list[int]] = []
-        self._tables: dict[bytes, int] = {}
+        # By identity: filter groups with the same input channels share one array.
+        self._tables: dict[int, tuple[int, np.ndarray]] = {}
+        self._kept: list[np.ndarray] = []
         self._table_parts: list[np.ndarray] = []
         self._table_size = 0
         # Passes over its table, and weights, of each task.
         self._passes: list[int] = []
         self._ranges: list[tuple[int, int]] = []
 
-    def _table(self, table: np.ndarray) -> int:
-        key = table.tobytes()
-        if key not in self._tables:
-            self._tables[key] = self._table_size
+    def _table(self, table: np.ndarray) -> tuple[int, np.ndarray]:
+        """Where the table will lie among the tables, and how many k there are before each entry."""
+        if id(table) not in self._tables:
+            before = np.concatenate([[0], np.cumsum(table[:, 1])])
+            self._tables[id(table)] = (self._table_size, before)
             self._table_parts.append(table.ravel())
+            self._kept.append(table)
             self._table_size += table.size
-        return self._tables[key]
+        return self._tables[id(table)]
 
     def add(self, group: Group, pieces: Sequence[_Piece], chunk_floats: int) -> None:
         """Tasks of a group: all pieces for a chunk of the table, then the next chunk."""
@@ -191,12 +195,10 @@ class _Writer:
         for variant in dict.fromkeys(piece.plane.variant for piece in pieces):
             table, weights = group.tables[variant], group.weights[variant]
             own = [piece for piece in pieces if piece.plane.variant == variant]
-            position = self._table(table)
-            before = np.concatenate([[0], np.cumsum(table[:, 1])]) * lanes
-            bounds = _chunks(before, chunk_floats)
-            for start, stop in bounds:
+            position, before = self._table(table)
+            for start, stop in _chunks(before, -(-chunk_floats // lanes)):
                 flags = (FIRST if start == 0 else 0) | (LAST if stop == len(table) else 0)
-                span = (weights + int(before[start]), weights + int(before[stop]))
+                span = (weights + int(before[start]) * lanes, weights + int(before[stop]) * lanes)
                 for piece in own:
                     self._task(group, piece, position + start * generator.TABLE_ENTRY, stop - start, flags, span)
 
@@ -256,11 +258,11 @@ class _Writer:
         return np.concatenate([np.array(head, np.int64), tasks.ravel(), *self._table_parts]).astype(np.int64)
 
 
-def _chunks(before: np.ndarray, chunk_floats: int) -> list[tuple[int, int]]:
-    """Ranges of table entries of about `chunk_floats` weights each (0: one range)."""
+def _chunks(before: np.ndarray, most: int) -> list[tuple[int, int]]:
+    """Ranges of table entries of about `most` k each (0: one range)."""
     entries, total = len(before) - 1, int(before[-1])
-    if not chunk_floats or total <= chunk_floats or not entries:
+    if not most or total <= most or not entries:
         return [(0, entries)]
-    parts = -(-total // chunk_floats)
+    parts = -(-total // most)
     cuts = sorted({_cut(entries, i, parts) for i in range(parts + 1)})
     return list(itertools.pairwise(cuts))
