@@ -18,6 +18,9 @@ from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators.schema import attribute
 from autofusion.ir.types import Dim, Shape, TensorType, Type
 
+MOST_AXES = 1024
+"""Far above any real rank."""
+
 
 def fail(node: Node, message: str) -> NoReturn:
     """Raise ShapeError in the name of the node."""
@@ -78,6 +81,8 @@ def length(node: Node, index: int) -> int | None:
     dims = shape(node, index)
     if dims is None or len(dims) != 1 or not isinstance(dims[0], int):
         return None
+    if dims[0] > MOST_AXES:  # a damaged model may ask for any rank, and a shape of it fills the memory
+        fail(node, f"operand {index} stands for {dims[0]} axes, expected at most {MOST_AXES}")
     return dims[0]
 
 
