@@ -133,7 +133,8 @@ class Session:
     @property
     def ledger(self) -> Ledger:
         """Every decision: of preparation, of the last compiled stage with its tails, and of control-flow bodies."""
-        return Ledger.joined(self.prepared_ledger, [stage.ledger for stage in self.stages])
+        bodies = [body.ledger for body in self.context.bodies.values()]
+        return Ledger.joined(self.prepared_ledger, [*bodies, *(stage.ledger for stage in self.stages)])
 
     def _signature(self) -> str:
         return ", ".join(f"'{v.name}' {v.type}" for v in self.graph.inputs) or "no inputs"

@@ -1,0 +1,207 @@
+"""Sessions end to end: inputs checked, shapes open or known only at run time, control flow, threads, watching."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import autofusion as af
+from autofusion.errors import InputError, OptionError
+from autofusion.ir.graph import Graph
+from autofusion.ir.text import from_text
+
+RNG = np.random.default_rng(3)
+
+CHAIN = """
+graph @chain(%x: f32[n, 4], %b: f32[4]) -> (f32[n, 4]) {
+  %h = Add(%x, %b) : f32[n, 4]
+  %r = Relu(%h) : f32[n, 4]
+  %y = Sigmoid(%r) : f32[n, 4]
+  return %y
+}
+"""
+
+UNIQUE = """
+graph @positive(%x: f32[n]) -> (f32[?]) {
+  %mask = Relu(%x) : f32[n]
+  %where = NonZero(%mask) : i64[1, ?]
+  %0 = constant dense<0> : i64[]
+  %rows = Gather(%where, %0) {axis = 0} : i64[?]
+  %kept = Gather(%x, %rows) {axis = 0} : f32[?]
+  %e = Exp(%kept) : f32[?]
+  %y = Neg(%e) : f32[?]
+  return %y
+}
+"""
+
+
+def graph(text: str) -> Graph:
+    return from_text(text)
+
+
+def names(g: Graph) -> list[str]:
+    return [v.name for v in g.inputs]
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+@pytest.mark.parametrize("level", ["off", "basic", "full"])
+def test_open_dims_follow_the_inputs(level: str) -> None:
+    session = af.compile(graph(CHAIN), level=level, threads=1)
+    x_name, b_name = names(session.graph)
+    bias = np.arange(4, dtype=np.float32)
+    for rows in (1, 3, 0, 17, 3):
+        x = RNG.standard_normal((rows, 4)).astype(np.float32)
+        (y,) = session.run({x_name: x, b_name: bias}).values()
+        assert y.shape == x.shape
+        np.testing.assert_allclose(y, sigmoid(np.maximum(x + bias, 0)), rtol=1e-5)
+    assert len(session.executor.stages) == 4
+
+
+@pytest.mark.parametrize("level", ["off", "full"])
+def test_shapes_that_only_a_run_can_tell(level: str) -> None:
+    session = af.compile(graph(UNIQUE), level=level, threads=1)
+    (x_name,) = names(session.graph)
+    for size in (5, 9, 1):
+        x = RNG.standard_normal(size).astype(np.float32)
+        (y,) = session.run({x_name: x}).values()
+        np.testing.assert_allclose(y, -np.exp(x[x > 0]), rtol=1e-5)
+    if level == "full":
+        kinds = [n.attrs["kind"] for s in session.stages for n in s.runner.plan.graph.nodes if n.op == "Fused"]
+        assert kinds == ["pointwise"], "what follows the split fuses as well"
+
+
+def test_wrong_inputs_are_named() -> None:
+    session = af.compile(graph(CHAIN), threads=1)
+    x_name, b_name = names(session.graph)
+    x, b = np.zeros((2, 4), np.float32), np.zeros(4, np.float32)
+    with pytest.raises(InputError, match=f"no input '{x_name}x'.*did you mean '{x_name}'"):
+        session.run({f"{x_name}x": x, b_name: b})
+    with pytest.raises(InputError, match=f"input '{b_name}' is missing"):
+        session.run({x_name: x})
+    with pytest.raises(InputError, match=rf"input '{x_name}' has the wrong dtype: expected f32.*found float64"):
+        session.run({x_name: x.astype(np.float64), b_name: b})
+    with pytest.raises(InputError, match=rf"input '{b_name}' has the wrong shape: expected f32\[4\], found \[5\]"):
+        session.run({x_name: x, b_name: np.zeros(5, np.float32)})
+    with pytest.raises(InputError, match=rf"input '{x_name}' has the wrong rank"):
+        session.run({x_name: x[0], b_name: b})
+
+
+def test_wrong_options_are_named() -> None:
+    with pytest.raises(OptionError, match=r"unknown level 'ful'.*did you mean 'full'"):
+        af.compile(graph(CHAIN), level="ful")
+    with pytest.raises(OptionError, match="threads must be"):
+        af.compile(graph(CHAIN), threads=0)
+    with pytest.raises(OptionError, match=r"pointwise\.regin.*did you mean.*pointwise\.region"):
+        af.compile(graph(CHAIN), disable=["pointwise.regin"])
+
+
+def test_a_rule_can_be_switched_off() -> None:
+    inputs = {"x": (3, 4)}
+    g = graph(CHAIN)
+    inputs = dict(zip(names(g), [(3, 4), (4,)], strict=True))
+    full = af.compile(graph(CHAIN), shapes=inputs, threads=1)
+    assert [n.op for n in full.plan.graph.nodes] == ["Fused"]
+    without = af.compile(graph(CHAIN), shapes=inputs, threads=1, disable=["pointwise.region"])
+    assert [n.op for n in without.plan.graph.nodes] == ["Add", "Relu", "Sigmoid"]
+    assert any(r.verdict.value == "disabled" and r.rule.startswith("pointwise.region") for r in without.ledger.records)
+
+
+@pytest.mark.parametrize("level", ["off", "full"])
+def test_if_and_loop_with_captures(level: str) -> None:
+    g = graph(
+        """
+        graph @control(%x: f32[3], %go: bool[], %n: i64[]) -> (f32[3], f32[3]) {
+          %d = Add(%x, %x) : f32[3]
+          %a = If(%go, %d) {captures = 1} : f32[3] {
+            else_branch = graph(%d0: f32[3]) -> (f32[3]) {
+              %m = Neg(%d0) : f32[3]
+              return %m
+            }
+            then_branch = graph(%d1: f32[3]) -> (f32[3]) {
+              %q = Mul(%d1, %d1) : f32[3]
+              return %q
+            }
+          }
+          %t = constant dense<true> : bool[]
+          %s = Loop(%n, %t, %x, %d) {captures = 1} : f32[3] {
+            body = graph(%i: i64[], %c: bool[], %v: f32[3], %k: f32[3]) -> (bool[], f32[3]) {
+              %w = Add(%v, %k) : f32[3]
+              %r = Relu(%w) : f32[3]
+              return %c, %r
+            }
+          }
+          return %a, %s
+        }
+        """
+    )
+    session = af.compile(g, level=level, threads=1)
+    x_name, go_name, n_name = names(session.graph)
+    x = np.array([1.0, -2.0, 3.0], np.float32)
+    for go in (True, False):
+        for n in (0, 1, 4):
+            a, s = session.run({x_name: x, go_name: np.array(go), n_name: np.array(n)}).values()
+            np.testing.assert_allclose(a, 4 * x * x if go else -2 * x)
+            want = x
+            for _ in range(n):
+                want = np.maximum(want + 2 * x, 0)
+            np.testing.assert_allclose(s, want)
+
+
+def test_outputs_belong_to_the_caller() -> None:
+    session = af.compile(graph(CHAIN), threads=1)
+    x_name, b_name = names(session.graph)
+    b = np.zeros(4, np.float32)
+    (first,) = session.run({x_name: np.zeros((2, 4), np.float32), b_name: b}).values()
+    kept = first.copy()
+    session.run({x_name: np.ones((2, 4), np.float32), b_name: b})
+    np.testing.assert_array_equal(first, kept)
+
+
+def test_inputs_in_any_memory_order() -> None:
+    session = af.compile(graph(CHAIN), threads=1)
+    x_name, b_name = names(session.graph)
+    wide = RNG.standard_normal((4, 6)).astype(np.float32)
+    (y,) = session.run({x_name: wide.T[::2], b_name: np.zeros(8, np.float32)[::2]}).values()
+    np.testing.assert_allclose(y, sigmoid(np.maximum(wide.T[::2], 0)), rtol=1e-5)
+
+
+def test_many_threads_may_run_one_session() -> None:
+    session = af.compile(graph(CHAIN), threads=2)
+    x_name, b_name = names(session.graph)
+    bias = np.arange(4, dtype=np.float32)
+    wrong: list[int] = []
+
+    def work(seed: int) -> None:
+        generator = np.random.default_rng(seed)
+        for _ in range(50):
+            x = generator.standard_normal((1 + seed % 3, 4)).astype(np.float32)
+            (y,) = session.run({x_name: x, b_name: bias}).values()
+            if not np.allclose(y, sigmoid(np.maximum(x + bias, 0)), rtol=1e-5):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_watching_changes_nothing_and_sees_inside() -> None:
+    session = af.compile(graph(CHAIN), threads=2)
+    x_name, b_name = names(session.graph)
+    feeds = {x_name: RNG.standard_normal((5, 4)).astype(np.float32), b_name: np.ones(4, np.float32)}
+    plain = session.run(feeds)
+    inner = [v.name for n in session.source.nodes for v in n.outputs]
+    watched = session.watch(inner, feeds)
+    for name, value in plain.items():
+        np.testing.assert_array_equal(watched.outputs[name], value)
+    np.testing.assert_allclose(watched.values[inner[0]], feeds[x_name] + 1, rtol=1e-6)
+    np.testing.assert_allclose(watched.values[inner[1]], np.maximum(feeds[x_name] + 1, 0), rtol=1e-6)
+    with pytest.raises(OptionError, match="no node or value 'nothing'"):
+        session.watch(["nothing"], feeds)
