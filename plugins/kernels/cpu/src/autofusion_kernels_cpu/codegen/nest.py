@@ -46,6 +46,15 @@ def collapse(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> list[Axi
     return axes
 
 
+def offsets(axes: Sequence[Axis], operands: int) -> np.ndarray:
+    """Elements from each operand's start to every combination of steps along ``axes``, int64 [count, operands]."""
+    table = np.zeros((1, operands), np.int64)
+    for axis in axes:
+        steps = np.arange(axis.size)[:, None] * np.array(axis.strides, np.int64).reshape(1, operands)
+        table = (table[:, None, :] + steps).reshape(len(table) * axis.size, operands)
+    return np.ascontiguousarray(table)
+
+
 def row_parameters(axes: Sequence[Axis], operands: int, workers: int) -> list[int]:
     """What ``rows`` reads: rows, workers, the innermost axis, number of further axes, their sizes and strides."""
     inner = axes[-1] if axes else Axis(1, (0,) * operands)

@@ -74,12 +74,12 @@ def make_region(
     operands: dict[Value, int],
     results: Sequence[Value],
     given: Iterable[Value] = (),
-    reads: Iterable[Value] = (),
+    reads: Iterable[tuple[Value, tuple[int, ...] | None]] = (),
 ) -> Region | str:
     """The region of ``nodes``, or why they are none.
 
     ``given`` are values that somebody else puts into registers, ``reads`` are values to load besides those of the
-    nodes.
+    nodes, with their shape if it is not the value's own.
     """
     for each in nodes:
         reason = refusal(each)
@@ -98,8 +98,8 @@ def make_region(
         own = value.tensor.static_shape
         leaves[value] = Leaf(value, index, constant, own if shape is None else shape)
 
-    for value in reads:
-        use(value)
+    for value, shape in reads:
+        use(value, shape)
     for each in nodes:
         rank = len(each.output.tensor.static_shape)
         for i, value in enumerate(each.inputs):

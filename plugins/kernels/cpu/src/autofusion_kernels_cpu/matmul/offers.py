@@ -16,6 +16,7 @@ from autofusion.lowering.contract import BindContext, Numerics, Offer, Operand, 
 from autofusion_kernels_cpu import estimate
 from autofusion_kernels_cpu.codegen import nest
 from autofusion_kernels_cpu.codegen.isa import Isa, host_isa
+from autofusion_kernels_cpu.leaves import leaf_memory
 from autofusion_kernels_cpu.matmul.kernel import (
     BY_COLUMNS,
     BY_ROWS,
@@ -28,7 +29,7 @@ from autofusion_kernels_cpu.matmul.kernel import (
     address,
 )
 from autofusion_kernels_cpu.matmul.pack import pack_constant, padded_steps
-from autofusion_kernels_cpu.matmul.problem import Product, batch_offsets, product_of, split_axes
+from autofusion_kernels_cpu.matmul.problem import Product, product_of, split_axes
 from autofusion_kernels_cpu.matmul.tile import MAX_PANELS, Rows, choose_rows, panel_width
 from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
 
@@ -119,16 +120,9 @@ def _bind(
         source, b_panel, b_step = _source(product, moves[1])
     kinds: list[str] = []
     for leaf in product.region.leaves:
-        if leaf.constant is not None:
-            array = np.ascontiguousarray(leaf.constant)
-            refs.append(Ref(array))
-            moves.append(product.of_result(leaf.shape, dense_strides(leaf.shape)))
-        else:
-            assert leaf.operand is not None
-            view = inputs[leaf.operand]
-            assert view is not None
-            refs.append(Ref(view))
-            moves.append(product.of_result(leaf.shape, view.strides + (0,) * (len(leaf.shape) - len(view.strides))))
+        ref, shape, strides = leaf_memory(leaf, inputs, len(product.space))
+        refs.append(ref)
+        moves.append(product.of_result(shape, strides))
         kinds.append(_kind(product, moves[-1][2]))
     for view in outputs:
         refs.append(Ref(view))
@@ -138,7 +132,7 @@ def _bind(
                 f"result of {product.anchor.label}: expected adjacent columns, found stride {moves[-1][2]}"
             )
     batch_axes, row_axis = split_axes(product, moves)
-    table = batch_offsets(batch_axes, len(moves))
+    table = nest.offsets(batch_axes, len(moves))
     rows = choose_rows(isa, row_axis.size)
     epilogue = Epilogue(product.region, tuple(kinds), product.anchor.output, product.alpha, product.beta, product.c)
     groups, group_tiles = _groups(product, rows, len(table), panels, workers, source, context.target)

@@ -120,7 +120,7 @@ def product_of(node: Node) -> Product | str:
     gemm = anchor.op == "Gemm"
     c = anchor.operand(2) if gemm else None
     others = [n for n in nodes if n is not anchor]
-    region = make_region(node, others, operands, results, given=[anchor.output], reads=[] if c is None else [c])
+    region = make_region(node, others, operands, results, given=[anchor.output], reads=[] if c is None else [(c, None)])
     if isinstance(region, str):
         return region
     if c is not None and c not in operands and c.const is None:
@@ -155,12 +155,3 @@ def split_axes(
     if axes and axes[-1].strides[1] == 0:
         return axes[:-1], axes[-1]
     return axes, Axis(1, (0,) * len(moves))
-
-
-def batch_offsets(axes: Sequence[Axis], operands: int) -> np.ndarray:
-    """Elements from each operand's start to every batch item, int64 [batches, operands]."""
-    table = np.zeros((1, operands), np.int64)
-    for axis in axes:
-        steps = np.arange(axis.size)[:, None] * np.array(axis.strides, np.int64)
-        table = (table[:, None, :] + steps).reshape(-1, operands)
-    return np.ascontiguousarray(table)

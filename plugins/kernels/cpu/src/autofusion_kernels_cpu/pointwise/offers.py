@@ -19,13 +19,13 @@ from autofusion.lowering.contract import (
     Operand,
     Refused,
     TensorView,
-    dense_strides,
 )
 from autofusion_kernels_cpu.codegen import nest
 from autofusion_kernels_cpu.codegen.isa import Isa, host_isa
 from autofusion_kernels_cpu.codegen.nest import Axis
 from autofusion_kernels_cpu.codegen.region import Leaf, Region, region_of
 from autofusion_kernels_cpu.estimate import node_estimate
+from autofusion_kernels_cpu.leaves import leaf_memory
 from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
 from autofusion_kernels_cpu.pointwise.kernel import LANES, SCALAR, SPREAD, VECTOR, Form, address
 
@@ -143,7 +143,7 @@ def _bind(
     in_blocks: list[bool] = []
     for leaf in region.leaves:
         blocked = bool(block) and _in_blocks(leaf, space)
-        ref, shape, own = _leaf_memory(leaf, inputs, len(space), block if blocked else 0)
+        ref, shape, own = leaf_memory(leaf, inputs, len(space), block if blocked else 0)
         refs.append(ref)
         strides.append(nest.broadcast_strides(shape, own, len(space)))
         in_blocks.append(blocked)
@@ -164,33 +164,6 @@ def _bind(
     numbers = [*inner, *nest.row_parameters(rest, len(refs), workers)]
     step = NativeStep(address(region, form, isa), tuple(refs), nest.parameters(*numbers), name="pointwise")
     return NativeKernel((step,))
-
-
-def _leaf_memory(
-    leaf: Leaf, inputs: Sequence[TensorView | None], rank: int, block: int
-) -> tuple[Ref, tuple[int, ...], tuple[int, ...]]:
-    """Where a leaf's data is, and the sizes and strides of its axes (in blocks: as [N, blocks, *spatial])."""
-    shape = leaf.shape
-    if block:
-        full = (1,) * (rank - len(shape)) + shape
-        shape = (full[0], -(-full[1] // block), *full[2:])
-        if leaf.constant is not None:
-            array = packed(np.reshape(leaf.constant, full), block)
-            return Ref(array), shape, tuple(s * block for s in dense_strides(shape))
-    elif leaf.constant is not None:
-        return Ref(np.ascontiguousarray(leaf.constant)), shape, dense_strides(shape)
-    assert leaf.operand is not None
-    view = inputs[leaf.operand]
-    assert view is not None
-    return Ref(view), shape, view.strides + (0,) * (len(shape) - len(view.strides))
-
-
-def packed(array: np.ndarray, block: int) -> np.ndarray:
-    """A constant [N, C, *spatial] as [N, blocks, *spatial, block], zero past C."""
-    missing = -array.shape[1] % block
-    padded = np.pad(array, [(0, 0), (0, missing), *[(0, 0)] * (array.ndim - 2)])
-    split = padded.reshape(array.shape[0], -1, block, *array.shape[2:])
-    return np.ascontiguousarray(np.moveaxis(split, 2, -1))
 
 
 def _kind(stride: int | None, block: int, blocked: bool) -> str | None:

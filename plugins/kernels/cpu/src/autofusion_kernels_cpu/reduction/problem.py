@@ -1,0 +1,198 @@
+"""What a reduction, a normalisation or a fused node around one reads and writes, and which axes it reduces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from autofusion.ir.dtypes import dtype_name
+from autofusion.ir.graph import Node, Value
+from autofusion.ir.operators import attribute
+from autofusion.ir.operators.reduction import reduced_axes
+from autofusion_kernels_cpu.codegen.region import Leaf, Region, body_of, make_region, signature
+from autofusion_kernels_cpu.reduction.programs import REDUCTIONS
+
+TO_ROWS = frozenset(REDUCTIONS) | {"ArgMax", "ArgMin"}
+"""Anchors whose result has one element for each row; the others keep the shape."""
+SOFTMAX = ("Softmax", "LogSoftmax")
+NORMS = (
+    "GroupNormalization",
+    "InstanceNormalization",
+    "LayerNormalization",
+    "LpNormalization",
+    "MeanVarianceNormalization",
+    "RMSNormalization",
+)
+ANCHORS = frozenset({*TO_ROWS, *SOFTMAX, *NORMS})
+# Attributes that change the code of an anchor; the others (axes) change what it runs over.
+_ATTRIBUTES = ("epsilon", "p", "select_last_index")
+_INTEGERS = ("ReduceL1", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "ArgMax", "ArgMin")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """``before`` makes the reduced value, ``after`` follows the anchor.
+
+    ``full`` and ``row`` are the leaves that move with the elements, or once a row; ``full_results`` and ``row_results``
+    are (result number, value). ``axes`` are the reduced ones of ``space``. ``groups`` splits the channels, or is 0.
+    """
+
+    anchor: Node
+    before: Region
+    after: Region
+    full: tuple[Leaf, ...]
+    row: tuple[Leaf, ...]
+    full_results: tuple[tuple[int, Value], ...]
+    row_results: tuple[tuple[int, Value], ...]
+    space: tuple[int, ...]
+    axes: tuple[int, ...]
+    groups: int = 0
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """Shape of the anchor's row results."""
+        kept = tuple(1 if i in self.axes else d for i, d in enumerate(self.space))
+        if self.anchor.op in TO_ROWS and not attribute(self.anchor, "keepdims"):
+            return tuple(d for i, d in enumerate(self.space) if i not in self.axes)
+        return kept
+
+    @property
+    def keeps_axes(self) -> bool:
+        """True if reduced axes stay, with size 1."""
+        return len(self.row_shape) == len(self.space)
+
+    def signature(self) -> str:
+        """Text that is equal for problems that make the same code, apart from the kinds of their operands."""
+        names = {leaf.value: f"f{i}" for i, leaf in enumerate(self.full)}
+        before = signature(self.before.nodes, names, self.before.results)
+        names |= {node.output: f"b{i}" for i, node in enumerate(self.before.nodes)}
+        names |= {leaf.value: f"r{i}" for i, leaf in enumerate(self.row)}
+        names |= {value: f"a{i}" for i, value in enumerate(self.anchor.outputs)}
+        parameters = [
+            "-" if v is None else names.get(v) or repr(v.const) for v in self.anchor.inputs[1:] if not self._is_axes()
+        ]
+        attrs = [f"{n}={self.anchor.attrs[n]!r}" for n in _ATTRIBUTES if n in self.anchor.attrs]
+        after = signature(self.after.nodes, names, [v for _, v in (*self.full_results, *self.row_results)])
+        return f"{before}|{self.anchor.op}{attrs}{parameters}|{after}"
+
+    def _is_axes(self) -> bool:
+        return self.anchor.op in REDUCTIONS
+
+
+def problem_of(node: Node) -> Problem | str:
+    """The problem in a node, or why it is none that these kernels solve."""
+    nodes, operands, results = body_of(node)
+    anchors = [n for n in nodes if n.op in ANCHORS]
+    if len(anchors) != 1:
+        return f"expected one reduction or normalisation, found {len(anchors)}"
+    anchor = anchors[0]
+    x = anchor.inputs[0]
+    assert x is not None
+    reason = _unsupported(anchor, x)
+    if reason is not None:
+        return reason
+    space = x.tensor.static_shape
+    axes = _axes(anchor, space)
+    if axes is None:
+        return "the axes are not constant"
+    ancestors = _ancestors(anchor, nodes)
+    earlier = [n for n in nodes if n in ancestors]
+    later = [n for n in nodes if n is not anchor and n not in ancestors]
+    to_rows = anchor.op in TO_ROWS
+    parameters = [] if anchor.op in REDUCTIONS else [v for v in anchor.inputs[1:] if v is not None]
+    shapes = [(v, _parameter_shape(anchor, v, len(space))) for v in parameters]
+    before = make_region(node, earlier, operands, [x], reads=shapes)
+    if isinstance(before, str):
+        return before
+    made = [n.output for n in earlier]
+    after = make_region(node, later, operands, results, given=[*anchor.outputs, *(() if to_rows else made)])
+    if isinstance(after, str):
+        return after
+    full = {leaf.value: leaf for leaf in before.leaves}
+    row: dict[Value, Leaf] = {}
+    for leaf in after.leaves:
+        (row if to_rows else full).setdefault(leaf.value, leaf)
+    for leaf in (*full.values(), *row.values()):
+        if leaf.operand is None and leaf.constant is None:
+            return f"'{leaf.value.name}' is needed before and behind the reduction"
+    groups = int(attribute(anchor, "num_groups")) if anchor.op == "GroupNormalization" else 0
+    draft = Problem(anchor, before, after, tuple(full.values()), tuple(row.values()), (), (), space, axes, groups)
+    return _with_results(draft, results)
+
+
+def _with_results(draft: Problem, results: Sequence[Value]) -> Problem | str:
+    full_results, row_results = [], []
+    statistics = draft.anchor.outputs[1:]
+    for i, value in enumerate(results):
+        to_row = draft.anchor.op in TO_ROWS or value in statistics
+        wanted = draft.row_shape if to_row else draft.space
+        if value.tensor.static_shape != wanted:
+            return f"result '{value.name}' is {list(value.tensor.static_shape)}, expected {list(wanted)}"
+        (row_results if to_row else full_results).append((i, value))
+    for leaf, target in ((leaf, draft.space) for leaf in draft.full):
+        if np.broadcast_shapes(leaf.shape, target) != target:
+            return f"operand '{leaf.value.name}' {list(leaf.shape)} is larger than {list(target)}"
+    for leaf in draft.row:
+        if np.broadcast_shapes(leaf.shape, draft.row_shape) != draft.row_shape:
+            return f"operand '{leaf.value.name}' {list(leaf.shape)} is larger than {list(draft.row_shape)}"
+    if not full_results and draft.anchor.op not in TO_ROWS:
+        return "nobody reads what it normalises"
+    return Problem(
+        draft.anchor,
+        draft.before,
+        draft.after,
+        draft.full,
+        draft.row,
+        tuple(full_results),
+        tuple(row_results),
+        draft.space,
+        draft.axes,
+        draft.groups,
+    )
+
+
+def _unsupported(anchor: Node, x: Value) -> str | None:
+    dtype = x.tensor.dtype
+    name = dtype_name(dtype)
+    if name in ("f32", "f16", "bf16"):
+        return None
+    if dtype.kind in "iu" and anchor.op in _INTEGERS and not (dtype.kind == "u" and anchor.op in ("ArgMax", "ArgMin")):
+        if dtype.kind == "i" or anchor.op in ("ReduceSum", "ReduceProd", "ReduceSumSquare"):
+            return None
+    if name == "f64" and anchor.op in REDUCTIONS and not anchor.op.startswith("ReduceLog"):
+        return None
+    return f"operator '{anchor.op}' has no vector kernel for element type {name}"
+
+
+def _axes(anchor: Node, space: tuple[int, ...]) -> tuple[int, ...] | None:
+    rank = len(space)
+    if anchor.op in REDUCTIONS:
+        axes = reduced_axes(anchor)
+        return None if axes is None else tuple(axes)
+    if anchor.op in ("LayerNormalization", "RMSNormalization"):
+        return tuple(range(attribute(anchor, "axis") % rank, rank))
+    if anchor.op in ("InstanceNormalization", "GroupNormalization"):
+        return tuple(range(2, rank))
+    if anchor.op == "MeanVarianceNormalization":
+        return tuple(sorted(a % rank for a in attribute(anchor, "axes")))
+    return (attribute(anchor, "axis") % rank,)
+
+
+def _parameter_shape(anchor: Node, value: Value, rank: int) -> tuple[int, ...] | None:
+    if anchor.op in ("InstanceNormalization", "GroupNormalization"):
+        return (value.tensor.static_shape[0],) + (1,) * (rank - 2)
+    return None
+
+
+def _ancestors(anchor: Node, nodes: Sequence[Node]) -> set[Node]:
+    inside, found = set(nodes), set()
+    stack = [v.producer for v in anchor.inputs if v is not None]
+    while stack:
+        node = stack.pop()
+        if node is None or node not in inside or node in found:
+            continue
+        found.add(node)
+        stack.extend(v.producer for v in node.inputs if v is not None)
+    return found
