@@ -68,8 +68,8 @@ class Arithmetic:
 
     def convert(self, x: Value, element: Type) -> Value:
         """`x` with elements of another type, by value: floats round to nearest even, float to integer truncates and
-        saturates (NaN gives 0),
-        i1 counts as unsigned, other integers as signed."""
+        saturates (NaN gives 0), i1 counts as unsigned, other integers as signed.
+        """
         source, target = x.type, x.type.with_element(element)
         if source == target:
             return x
@@ -305,7 +305,8 @@ class Arithmetic:
 
     def transpose(self, rows: Sequence[Value]) -> list[Value]:
         """The n x n matrix whose rows are n vectors of n lanes (n a power of two), transposed in log2(n) rounds of
-        two-operand shuffles."""
+        two-operand shuffles.
+        """
         n, vectors, step = len(rows), list(rows), 1
         while step < n:
             low = [i if not i & step else n + i - step for i in range(n)]

@@ -1,13 +1,11 @@
 """A small builder of LLVM IR text: modules, functions, structured control flow, memory.
 
-Why text and no middle-end: the builder writes the instructions that the kernel means, LLVM only selects, schedules
-and allocates registers.
-That keeps a kernel's inner block what its author wrote, and compilation at a few milliseconds.
+Why text and no middle-end: the builder writes the instructions that the kernel means, LLVM only selects, schedules and
+allocates registers. That keeps a kernel's inner block what its author wrote, and compilation at a few milliseconds.
 
 A kernel is a function with one fixed signature, `void(ptr buffers, ptr params, i64 thread, i64 threads)`, where
-`buffers` points to an array of
-addresses and `params` to an array of i64. Everything that depends on sizes is a parameter; only structure is in the
-code::
+`buffers` points to an array of addresses and `params` to an array of i64. Everything that depends on sizes is a
+parameter; only structure is in the code::
 
     module = Module(isa)
     with module.kernel("scale", buffers=["x", "y"], params=["n", "factor"]) as f:
@@ -51,7 +49,8 @@ class Module:
 
     def kernel(self, name: str, buffers: Sequence[str], params: Sequence[str] = ()) -> Function:
         """A function with the kernel signature; `f.buffer[...]` and `f.param[...]` are loaded on entry, in the given
-        order."""
+        order.
+        """
         f = Function(self, name, [("buffers", PTR), ("params", PTR), ("thread", I64), ("threads", I64)], exported=True)
         f.buffer = {b: f.load(f.args["buffers"], i, PTR) for i, b in enumerate(buffers)}
         f.param = {p: f.load(f.args["params"], i, I64) for i, p in enumerate(params)}
@@ -72,7 +71,8 @@ class Module:
 
     def text(self, suffix: str = "") -> str:
         """The IR. `suffix` is appended to exported names, so that equal names of different modules can live in one
-        process."""
+        process.
+        """
         parts = list(self.declarations)
         parts += [f.text(suffix) for f in self.functions]
         parts.append(f'attributes #0 = {{ nounwind "prefer-vector-width"="{self.isa.bytes * 8}" }}')
@@ -81,7 +81,8 @@ class Module:
 
 class Loop:
     """A loop being built: `index`, `carried` values of this trip, `next(...)` for the following one, `results` after
-    the loop."""
+    the loop.
+    """
 
     def __init__(self, index: Value, carried: tuple[Value, ...], mask: Value | None = None) -> None:
         self.index, self.carried, self.mask = index, carried, mask
@@ -228,7 +229,8 @@ class Function(Arithmetic):
         self, value: Value, pointer: Value, index: Operandish = 0, mask: Value | None = None, streaming: bool = False
     ) -> None:
         """Store at element `index`; lanes outside `mask` are left as they are. `streaming` goes past the caches and
-        needs vector alignment."""
+        needs vector alignment.
+        """
         address = self.at(pointer, index, value.type.element)
         if mask is None:
             hint = (
@@ -302,8 +304,8 @@ class Function(Arithmetic):
         """`for index in range(start, stop, step)` over i64 with a positive step; see the module's description.
 
         `at_least_once` promises start < stop and saves the test before the first trip. `opaque` hides from LLVM how
-        the index and the carried pointers advance: it then leaves the addressing as it is written, and does not
-        spend most of the compile time on rewriting it (its loop strength reduction is cubic in large bodies).
+        the index and the carried pointers advance: it then leaves the addressing as it is written, and does not spend
+        most of the compile time on rewriting it (its loop strength reduction is cubic in large bodies).
         """
         first, last, stride = (self.as_value(x, I64) for x in (start, stop, step))
         before, head, after = self._block, self._label("loop"), self._label("end")

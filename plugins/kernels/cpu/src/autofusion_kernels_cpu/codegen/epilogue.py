@@ -1,7 +1,7 @@
 """What a contraction does with its result before it is stored: a pointwise region whose operands are known by kind.
 
-The kernel that owns the accumulators decides where they live; the epilogue only says what each operand is and emits the
-code for one vector of channels::
+The kernel that owns the accumulators decides where they live; the epilogue only says what each operand is and emits
+the code for one vector of channels::
 
     epilogue = epilogue_of(node, nodes, operands, anchor.output, result)     # or a reason (str)
     ...
@@ -67,8 +67,7 @@ class Epilogue:
         return len(self.nodes) <= _LIGHT_NODES and all(node.op in _LIGHT for node in self.nodes)
 
     def emit(self, f: Function, accumulator: Value, load: Callable[[int], Value]) -> Value:
-        """The result for one accumulator vector; `load(i)` gives the vector of leaf i and is called where it is
-        used."""
+        """The result for one accumulator vector; `load(i)` gives the vector of leaf i, where it is used."""
         if self.accumulator is None or self.result is None:
             return accumulator
         env = {leaf.value: load(i) for i, leaf in enumerate(self.leaves)}

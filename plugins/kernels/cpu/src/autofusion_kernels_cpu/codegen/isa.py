@@ -1,8 +1,7 @@
 """What a generator must know about an instruction set: vector width, registers, and how to name it to LLVM.
 
 A kernel's register tile follows from `registers` and its channel block from `lanes`, so one generator serves every
-instruction set and none of
-them is named in a kernel.
+instruction set and none of them is named in a kernel.
 """
 
 from __future__ import annotations
@@ -25,9 +24,8 @@ class Isa:
     """An instruction set with float32 vectors of `lanes` elements in `registers` registers.
 
     `lanes` is also the channel block of blocked layouts. `cpu` and `features` are LLVM's names; `triple` is empty for
-    the triple of this process.
-    `fused_broadcast` tells that an FMA can broadcast a scalar from memory itself, so a broadcast that is used once
-    takes no register.
+    the triple of this process. `fused_broadcast` tells that an FMA can broadcast a scalar from memory itself, so a
+    broadcast that is used once takes no register.
     """
 
     name: str

@@ -1,5 +1,6 @@
 """Types and values of the IR under construction, with Python operators, so that a kernel reads like the formula it
-computes."""
+computes.
+"""
 
 from __future__ import annotations
 
@@ -96,10 +97,9 @@ def literal(number: Number, type_: Type) -> str:
 class Value:
     """An SSA value (or constant) of a function under construction.
 
-    `+ - * /`, unary `-`, `& | ^ ~ << >>` and the comparisons `< <= > >=` build instructions in the value's function;
-    a Python number on either
-    side becomes a constant of the other's type. Integer `<`, `>>` and `/` are signed. Use `Function.eq` and
-    `Function.ne` for equality.
+    `+ - * /`, unary `-`, `& | ^ ~ << >>` and the comparisons `< <= > >=` build instructions in the value's function; a
+    Python number on either side becomes a constant of the other's type. Integer `<`, `>>` and `/` are signed. Use
+    `Function.eq` and `Function.ne` for equality.
     """
 
     __slots__ = ("constant", "f", "text", "type")

@@ -32,7 +32,8 @@ class Anchored:
 
     def operands(self, layout: Layout, border: tuple[int, ...], result: Layout) -> tuple[Operand | None, ...]:
         """What an offer wants of each operand: the input in `layout` with `border`, tensors of the epilogue as the
-        result."""
+        result.
+        """
         wanted: dict[int, Operand] = {}
         for leaf, kind in zip(self.epilogue.leaves, self.epilogue.kinds, strict=True):
             if leaf.operand is not None and leaf.constant is None and kind is not OperandKind.SCALAR:

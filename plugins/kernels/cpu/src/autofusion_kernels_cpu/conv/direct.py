@@ -41,8 +41,9 @@ class Form(enum.Enum):
     DEPTHWISE = "depthwise"
     """Blocked input, one filter for each channel; there is no k loop."""
     PLANAR = "planar"
-    """Plain input with few channels (an image); the k loop runs along the taps of a row, so that three channels are
-    no hindrance."""
+    """Plain input with few channels (an image); the k loop runs along the taps of a row, so that three channels are no
+    hindrance.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from what the output holds, the last applies the epilogue. The order of addition
 The k loop is the hot block: `vectors` loads of weights, one broadcast a pixel, `width * vectors` FMAs, nothing else.
 Its trip count is data, which also keeps LLVM from unrolling it into a block that its scheduler would spill.
 
-Weights are read strictly in order, so what comes next is known: each pass over the table also prefetches a part of
-the next task's weights, spread evenly.
+Weights are read strictly in order, so what comes next is known: each pass over the table also prefetches a part of the
+next task's weights, spread evenly.
 """
 
 from __future__ import annotations

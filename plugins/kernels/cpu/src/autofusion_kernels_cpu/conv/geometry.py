@@ -33,7 +33,8 @@ class Axis:
 @dataclass(frozen=True, slots=True)
 class Geometry:
     """`batch` images of `channels`, `groups` groups, `filters` output channels in all; `rank` spatial axes in the
-    node."""
+    node.
+    """
 
     batch: int
     channels: int

@@ -46,7 +46,8 @@ def channel_runs(group: FilterGroup, lanes: int) -> list[tuple[int, int]]:
 
 def dense(weights: np.ndarray, group: FilterGroup, lanes: int, group_filters: int) -> np.ndarray:
     """The group's weights [vectors * lanes, last - first, taps] with zeros where filter and channel are of different
-    convolution groups, and for filters past the last. `weights` is [filters, channels of a group, taps]."""
+    convolution groups, and for filters past the last. `weights` is [filters, channels of a group, taps].
+    """
     filters, per_group, taps = weights.shape
     start = group.block * lanes
     stop = min(start + group.vectors * lanes, filters)
@@ -63,8 +64,9 @@ def dense(weights: np.ndarray, group: FilterGroup, lanes: int, group_filters: in
 def pack_blocked(
     weights: np.ndarray, groups: Sequence[FilterGroup], lanes: int, group_filters: int
 ) -> tuple[np.ndarray, list[int]]:
-    """Packed weights for blocked input (entries: channel run, then tap; k: channels of the run), and where each group's
-    begin."""
+    """Packed weights for blocked input (entries: channel run, then tap; k: channels of the run), and where each
+    group's begin.
+    """
     parts, starts, size = [], [], 0
     for group in groups:
         own = dense(weights, group, lanes, group_filters)
@@ -77,8 +79,9 @@ def pack_blocked(
 
 
 def pack_planar(weights: np.ndarray, groups: Sequence[FilterGroup], lanes: int) -> tuple[np.ndarray, list[int]]:
-    """Packed weights for plain input (entries: channel and tap outside a row; k: taps of a row), and where each group's
-    begin. `weights` is [filters, channels, taps outside, taps of a row]; one convolution group."""
+    """Packed weights for plain input (entries: channel and tap outside a row; k: taps of a row), and where each
+    group's begin. `weights` is [filters, channels, taps outside, taps of a row]; one convolution group.
+    """
     parts, starts, size = [], [], 0
     for group in groups:
         start = group.block * lanes
@@ -93,7 +96,8 @@ def pack_planar(weights: np.ndarray, groups: Sequence[FilterGroup], lanes: int) 
 
 def pack_depthwise(weights: np.ndarray, blocks: int, lanes: int) -> tuple[np.ndarray, list[int]]:
     """Packed weights of a depthwise convolution (entries: taps; k: 1), and where each block's begin. `weights` is
-    [channels, taps]."""
+    [channels, taps].
+    """
     channels, taps = weights.shape
     padded = aligned_zeros(blocks * taps * lanes)
     full = np.zeros((blocks * lanes, taps), np.float32)

@@ -1,10 +1,8 @@
 """IR text to callable machine code, with an object cache on disk.
 
 Compilation takes 5 to 40 ms a kernel and loading an object 0.2 ms, so objects are kept under `$AUTOFUSION_CACHE` (or
-`~/.cache/autofusion`), keyed by
-everything that determines them: the text, the processor and its features, LLVM's version. A cache that cannot be read
-or written costs time, never
-correctness.
+`~/.cache/autofusion`), keyed by everything that determines them: the text, the processor and its features, LLVM's
+version. A cache that cannot be read or written costs time, never correctness.
 """
 
 from __future__ import annotations
@@ -159,7 +157,8 @@ class Jit:
     @staticmethod
     def _read(path: Path) -> bytes | None:
         """The object, or None unless the file is whole: LLVM aborts the process on some damaged objects, so a digest
-        goes in front."""
+        goes in front.
+        """
         try:
             data = path.read_bytes()
         except OSError:

@@ -142,7 +142,7 @@ def clock_hertz() -> float:
     )
     wall, ticks = time.perf_counter(), read()
     time.sleep(0.02)
-    return (read() - ticks) / (time.perf_counter() - wall)
+    return float(read() - ticks) / (time.perf_counter() - wall)
 
 
 @atexit.register

@@ -1,8 +1,8 @@
 """What kernels hand over to be run natively, and the program that a list of them becomes.
 
-A kernel binds to tensor views and yields `NativeStep`s; once the plan's memory exists, a `Program` turns them into
-one table of int64 and runs it in one foreign call. Addresses of the caller's own arrays change with every run: the
-few table slots that hold them are patched.
+A kernel binds to tensor views and yields `NativeStep`s; once the plan's memory exists, a `Program` turns them into one
+table of int64 and runs it in one foreign call. Addresses of the caller's own arrays change with every run: the few
+table slots that hold them are patched.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Program:
             # The caller may only go on when every thread has finished.
             table[-1, 3] = 1
         self._table = table
-        self._slots = memoryview(self._buffers)
+        self._slots = self._buffers.data
         self._last: tuple[int, ...] = ()
 
     def _address(self, ref: Ref, position: int, memory: Memory) -> int:
@@ -122,7 +122,7 @@ class Program:
 
     def run_timed(self, addresses: Sequence[int] = ()) -> Sequence[float]:
         """Run all steps; return the seconds of every bound kernel, as thread 0 saw them, barriers included."""
-        return np.bincount(self._owners, self.time_steps(addresses), self._kernel_count).tolist()
+        return list(map(float, np.bincount(self._owners, self.time_steps(addresses), self._kernel_count)))
 
     def time_steps(self, addresses: Sequence[int] = ()) -> np.ndarray:
         """Run all steps; return the seconds of every native step."""
