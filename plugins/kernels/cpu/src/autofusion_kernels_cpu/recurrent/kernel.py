@@ -19,7 +19,7 @@ PROJECT_PARAMS = ("rows", "depth", "blocks", "parts", "chunk", "x_row")
 STEP_BUFFERS = ("gates", "weights", "bias", "x", "h", "c", "h_out", "c_out", "y", "lengths", "peepholes", "side")
 STEP_PARAMS = (
     "time", "batch", "hidden", "blocks", "depth", "gates_row", "gates_first", "x_row", "h_row",
-    "c_row", "h_out_row", "c_out_row", "y_row", "side_row",
+    "c_row", "h_out_row", "c_out_row", "y_row", "side_row", "backwards",
 )  # fmt: skip
 """`x` are the rows that the weights multiply: `h`, the hidden state before, unless the cell scales it. Rows are in
 elements. `gates_first` is where the first gate of this step lies within a block of projected gates. `side` is a second
@@ -169,8 +169,11 @@ def step(isa: Isa, cell: Cell, functions: Sequence[Activation]) -> Module:
         sizes = tiles(isa, gates)
         sums = f.stack(sizes[0] * gates * f.lanes)
         first, last = f.share(p["blocks"])
+        # Weights that do not fit into the cache would push each other out if every step walked them the same way:
+        # going back where the last step ended finds its latest ones still there.
+        back = f.ne(p["backwards"], 0)
         with f.loop(first, last) as unit:
-            block = unit.index
+            block = f.select(back, first + last - 1 - unit.index, unit.index)
             weights = f.at(f.buffer["weights"], block * p["depth"] * (gates * f.lanes))
             mask = f.tail_mask(p["hidden"] - block * f.lanes)
 

@@ -323,7 +323,7 @@ class _Direction:
         )
         params = [
             time, layer.batch, layer.hidden, layer.blocks, layer.hidden, pitch, gates.start, x.row, h.row,
-            c.row, h_out.row, c_out.row, y_row, 2 * layer.width,
+            c.row, h_out.row, c_out.row, y_row, 2 * layer.width, time % 2,
         ]  # fmt: skip
         return NativeStep(fixed.function, buffers, parameters(params), name=name)
 
