@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_harness import check, make_node, target_for
+from kernel_harness import check, check_node, make_node, target_for
 from native_support import RUNNABLE, isa_named
 
 from autofusion.errors import InputError
@@ -92,6 +92,22 @@ def test_concat_other_axes(isa, axis):
     for i, shape in enumerate(shapes):
         shape[axis] = 1 + 2 * i
     check(offers, "Concat", [numbers(*s) for s in shapes], {"axis": axis}, isa=isa)
+
+
+@pytest.mark.parametrize("isa", RUNNABLE)
+def test_concat_of_constants(isa):
+    # Constants come plain, whatever the layout of the others.
+    pieces = [numbers(1, 20, 3, 4), numbers(1, 7, 3, 4) * 2, numbers(1, 16, 3, 4) * 3]
+    names = check(offers, "Concat", pieces, {"axis": 1}, isa=isa, constants=(1,))
+    assert len(names) == 2
+
+
+@pytest.mark.parametrize("isa", RUNNABLE)
+def test_concat_of_one_operand_twice(isa):
+    x = numbers(1, 20, 3, 4)
+    graph_node = make_node("Concat", [x, x], {"axis": 1})
+    graph_node.set_input(1, graph_node.inputs[0])
+    check_node(offers, graph_node, [x, x], isa=isa)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

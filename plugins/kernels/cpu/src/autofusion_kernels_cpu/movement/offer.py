@@ -65,6 +65,8 @@ def _offer(
     node: Node, movement: Movement, layouts: tuple[Layout, Layout], outs: Sequence[TensorType], target: Target
 ) -> Offer | None:
     source, out = layouts
+    # Constants always come plain; regions do not mind the mixture.
+    variable = [i for i in movement.moved if constant(node, i) is None]
     moved = [static(node, i) for i in movement.moved]
     if source != PLAIN and not all(t is not None and _can_block(t) for t in moved):
         return None
@@ -73,13 +75,13 @@ def _offer(
     inputs = []
     for i in range(len(node.inputs)):
         type_ = static(node, i)
-        inputs.append(None if type_ is None else nominal_view(type_, source if i in movement.moved else PLAIN))
+        inputs.append(None if type_ is None else nominal_view(type_, source if i in variable else PLAIN))
     stages = movement.moves(inputs, [nominal_view(t, out) for t in outs])
     boxes = [move.box for stage in stages for move in stage]
     name = f"{movement.kernel}.{'plain' if source == out == PLAIN else 'blocked' if source == out else 'reorder'}"
     return Offer(
         name,
-        operands(node, {i: Operand(source) for i in movement.moved}),
+        operands(node, {i: Operand(source) for i in variable}),
         tuple(Operand(out, bordered=out != PLAIN) for _ in outs),
         _bind(movement, name),
         seconds=copy_seconds(boxes, outs[0].dtype.itemsize, target),

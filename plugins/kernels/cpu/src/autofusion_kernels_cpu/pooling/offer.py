@@ -9,7 +9,16 @@ import numpy as np
 
 from autofusion.cost.target import Target
 from autofusion.ir.graph import Node
-from autofusion.lowering.contract import BindContext, BindFunction, Layout, Offer, Operand, Refused, TensorView
+from autofusion.lowering.contract import (
+    BindContext,
+    BindFunction,
+    Layout,
+    Numerics,
+    Offer,
+    Operand,
+    Refused,
+    TensorView,
+)
 from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.estimate import roofline
 from autofusion_kernels_cpu.native.jit import jit
@@ -51,6 +60,7 @@ def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
     filled = -(-max(width, 1) // lanes) * lanes / max(width, 1)
     plain = roofline(target, flops * filled * (3.0 if adjacent else float(lanes)), nbytes)
     layout = Layout(lanes)
+    numerics = Numerics.EXACT if kind == "max" else Numerics.REASSOCIATED
     absent = tuple(Operand() for _ in node.outputs[1:])
     return [
         Offer(
@@ -59,6 +69,7 @@ def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
             (Operand(layout, bordered=True), *absent),
             _bind_blocked(kind, axes, include_pad, blocked.workers),
             seconds=blocked.seconds,
+            numerics=numerics,
         ),
         Offer(
             f"pool.{kind}.plain",
@@ -66,6 +77,7 @@ def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
             (Operand(), *absent),
             _bind_plain(kind, axes, include_pad, adjacent, plain.workers),
             seconds=plain.seconds,
+            numerics=numerics,
         ),
     ]
 
