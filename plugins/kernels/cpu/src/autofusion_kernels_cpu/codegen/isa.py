@@ -24,8 +24,7 @@ class Isa:
     """An instruction set with float32 vectors of `lanes` elements in `registers` registers.
 
     `lanes` is also the channel block of blocked layouts. `cpu` and `features` are LLVM's names; `triple` is empty for
-    the triple of this process. `fused_broadcast` tells that an FMA can broadcast a scalar from memory itself, so a
-    broadcast that is used once takes no register.
+    the triple of this process.
     """
 
     name: str
@@ -34,7 +33,6 @@ class Isa:
     triple: str
     cpu: str
     features: str
-    fused_broadcast: bool = False
 
     @property
     def bytes(self) -> int:
@@ -47,7 +45,7 @@ class Isa:
 
 
 # Fixed feature sets, for cross assembly and for running a narrower instruction set on a wider host.
-AVX512 = Isa("avx512", 16, 32, "x86_64-unknown-linux-gnu", "skylake-avx512", "-prefer-256-bit", fused_broadcast=True)
+AVX512 = Isa("avx512", 16, 32, "x86_64-unknown-linux-gnu", "skylake-avx512", "-prefer-256-bit")
 AVX2 = Isa("avx2", 8, 16, "x86_64-unknown-linux-gnu", "haswell", "")
 NEON = Isa("neon", 4, 32, "aarch64-unknown-linux-gnu", "generic", "+neon")
 ISAS = {isa.name: isa for isa in (AVX512, AVX2, NEON)}
@@ -66,7 +64,7 @@ def host_isas() -> tuple[Isa, ...]:
         found = []
         if features.get("avx512f") and features.get("avx512vl") and features.get("avx512dq"):
             # LLVM prefers 256-bit vectors on some AVX-512 machines; the kernels ask for 512 bits explicitly.
-            found.append(Isa("avx512", 16, 32, triple, cpu, listed + ",-prefer-256-bit", fused_broadcast=True))
+            found.append(Isa("avx512", 16, 32, triple, cpu, listed + ",-prefer-256-bit"))
         if features.get("avx2") and features.get("fma"):
             # Without the host's name when it is wider, so that this runs and caches as on a machine that has only AVX2.
             own = (cpu, listed) if not found else ("haswell", "")
