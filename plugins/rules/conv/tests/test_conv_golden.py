@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from autofusion.testing.golden import GoldenCase, check_golden, golden_cases
 from autofusion_kernels_reference.evaluate import run_graph
 from autofusion_rules_conv.pack import PACK

@@ -168,7 +168,12 @@ FOLD_BIAS = RewriteRule(
 
 FOLD_SECOND_BIAS = RewriteRule(
     "conv.fold_second_bias",
-    op(("Add", "Sub"), op("Add", op("MatMul", name="layer"), var("bias", where=is_parameter)), _C, where=_folds),
+    op(
+        ("Add", "Sub"),
+        op("Add", op("MatMul", name="layer", open_inputs=True), var("bias", where=is_parameter)),
+        _C,
+        where=_folds,
+    ),
     _rewrite,
     _check,
     Stage.FOLD,

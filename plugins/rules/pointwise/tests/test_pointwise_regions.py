@@ -1,0 +1,115 @@
+"""What the fuse rules propose."""
+
+from __future__ import annotations
+
+from autofusion.fusion.rule import Region
+from autofusion.ir.graph import Graph
+from autofusion.ir.infer import infer_graph
+from autofusion.ir.operators import OpClass, op_class
+from autofusion.ir.text import from_text
+from autofusion_rules_pointwise.reduction import REDUCTION
+from autofusion_rules_pointwise.region import REGION
+
+
+def graph(text: str) -> Graph:
+    made = from_text(text)
+    infer_graph(made)
+    return made
+
+
+def regions(made: Graph) -> list[tuple[str, list[str]]]:
+    """(anchor, operators) of every region, in the order of the nodes."""
+    return [
+        (node.op, [n.op for n in found.nodes])
+        for node in made.nodes
+        if op_class(node) is OpClass.POINTWISE
+        for found in REGION.grow(node)
+        if isinstance(found, Region)
+    ]
+
+
+def test_a_chain_with_broadcasts_is_found_once_from_its_end() -> None:
+    made = graph(
+        """graph @net(%x: f32[2, 3, 4], %b: f32[3, 1], %s: f32[4]) -> (y: f32[2, 3, 4]) {
+          %0 = Add(%x, %b)
+          %1 = Sigmoid(%0)
+          %2 = Mul(%0, %1)
+          %3 = Mul(%2, %s)
+          return %3
+        }"""
+    )
+    assert regions(made) == [("Mul", ["Add", "Sigmoid", "Mul", "Mul"])]
+
+
+def test_what_is_smaller_stays_outside() -> None:
+    made = graph(
+        """graph @net(%x: f32[2, 3, 4], %s: f32[4]) -> (y: f32[2, 3, 4]) {
+          %0 = Sqrt(%s)
+          %1 = Neg(%0)
+          %2 = Mul(%x, %1)
+          %3 = Tanh(%2)
+          return %3
+        }"""
+    )
+    assert regions(made) == [("Neg", ["Sqrt", "Neg"]), ("Tanh", ["Mul", "Tanh"])]
+
+
+def test_values_that_others_need_end_a_region() -> None:
+    made = graph(
+        """graph @net(%x: f32[2, 3]) -> (y: f32[2, 3], z: f32[2, 3], m: f32[2, 1]) {
+          %a = constant dense<[1]> : i64[1]
+          %0 = Neg(%x)
+          %1 = Exp(%0)
+          %2 = Tanh(%1)
+          %3 = Sqrt(%2)
+          %m = ReduceSum(%2, %a)
+          return %3, %1, %m
+        }"""
+    )
+    assert ("Exp", ["Neg", "Exp"]) in regions(made)
+    assert all("ReduceSum" not in nodes for _, nodes in regions(made))
+    assert not any(nodes[:2] == ["Exp", "Tanh"] for _, nodes in regions(made))
+
+
+def test_open_shapes_and_integers_do_not_fuse() -> None:
+    made = graph(
+        """graph @net(%x: f32[N, 3], %i: i64[3]) -> (y: f32[N, 3], j: i64[3]) {
+          %0 = Neg(%x)
+          %1 = Exp(%0)
+          %2 = Neg(%i)
+          %3 = Abs(%2)
+          return %1, %3
+        }"""
+    )
+    assert regions(made) == []
+
+
+def test_truth_values_are_part_of_a_region() -> None:
+    made = graph(
+        """graph @net(%x: f32[2, 3], %z: f32[2, 3]) -> (y: f32[2, 3]) {
+          %0 = Greater(%x, %z)
+          %1 = Exp(%x)
+          %2 = Where(%0, %1, %z)
+          return %2
+        }"""
+    )
+    assert [sorted(nodes) for _, nodes in regions(made)] == [["Exp", "Greater", "Where"]]
+
+
+def test_reduction_with_both_sides() -> None:
+    made = graph(
+        """graph @net(%x: f32[2, 3]) -> (y: f32[2, 1]) {
+          %a = constant dense<[1]> : i64[1]
+          %e = constant dense<1e-5> : f32[]
+          %0 = Mul(%x, %x)
+          %1 = ReduceMean(%0, %a)
+          %2 = Add(%1, %e)
+          %3 = Sqrt(%2)
+          return %3
+        }"""
+    )
+    node = next(n for n in made.nodes if n.op == "ReduceMean")
+    found = [[n.op for n in r.nodes] for r in REDUCTION.grow(node) if isinstance(r, Region)]
+    assert found[0] == ["Mul", "ReduceMean", "Add", "Sqrt"]
+    assert found == sorted(found, key=len, reverse=True) or len(found) == 5
+    assert ["ReduceMean", "Add"] in found and ["Mul", "ReduceMean"] in found
