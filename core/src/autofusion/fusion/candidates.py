@@ -102,12 +102,12 @@ class Site:
         """Never offer ``candidate`` again."""
         self._found.remove(candidate)
 
-    def best_without(self, taken: Collection[Node]) -> Candidate | None:
-        """The best of the first few alternatives that need none of the ``taken`` nodes."""
+    def best_without(self, taken: Collection[Node], blocked: Collection[Node] = ()) -> Candidate | None:
+        """The best of the first few alternatives that need none of the ``taken`` and ``blocked`` nodes."""
         free: list[Candidate] = []
         compared = self._shop.compared
         for candidate in self._candidates():
-            if any(node in taken for node in candidate.draft.nodes):
+            if any(node in taken or node in blocked for node in candidate.draft.nodes):
                 continue
             free.append(candidate)
             if len(free) == COMPARED or (self.rule.name, id(free[0].priced)) in compared:

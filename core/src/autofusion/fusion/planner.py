@@ -256,9 +256,9 @@ class _Round:
         if len(disjoint) < 2 or together <= candidate.saving:
             return []
         left_for_rivals = sum(
-            left.saving for other in disjoint if (left := other.best_without(nodes | self._taken.keys())) is not None
+            left.saving for other in disjoint if (left := other.best_without(self._taken, nodes)) is not None
         )
-        left_for_site = site.best_without(covered | self._taken.keys())
+        left_for_site = site.best_without(self._taken, covered)
         alternative = together + (left_for_site.saving if left_for_site is not None else 0.0)
         return disjoint if alternative > candidate.saving + left_for_rivals else []
 
