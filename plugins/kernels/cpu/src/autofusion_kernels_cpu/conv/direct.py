@@ -262,7 +262,10 @@ class _Binding:
 
     def _packed(self, groups: Sequence[FilterGroup]) -> tuple[np.ndarray, list[list[int]]]:
         """Packed weights of all variants, and for each variant where each group's begin. Kept for the session."""
-        key = ("conv.weights", id(self.parts.weights), self.isa.name, self.form, tuple(groups))
+        # One array may be the weights of several layers, and pads and strides decide which taps a phase has.
+        taps = tuple(tuple(index for index, _ in self._taps(phase)) for phase in self.phases)
+        g = self.geometry
+        key = ("conv.weights", id(self.parts.weights), self.isa.name, self.form, tuple(groups), g.transposed, taps)
         entry = self.context.cache.get(key)
         if entry is None:
             entry = (self.parts.weights, *self._pack(groups))
