@@ -58,7 +58,7 @@ def _gelu_tanh(x):
 
 # Reference, interval, allowed units in the last place.
 FUNCTIONS = {
-    "exp": (np.exp, -87, 88.7, 1.1),
+    "exp": (np.exp, -86.6, 88.72, 1.1),
     "log": (np.log, 1e-38, 1e30, 1),
     "log1p": (np.log1p, -0.9999, 1e5, 2),
     "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), -86, 80, 2.5),
@@ -80,8 +80,8 @@ FUNCTIONS = {
     "asinh": (np.arcsinh, -1e5, 1e5, 2),
     "acosh": (np.arccosh, 1, 1e5, 2.5),
     "atanh": (np.arctanh, -0.99999, 0.99999, 2.5),
-    "elu": (_elu, -90, 10, 1),
-    "celu": (_elu, -90, 10, 1),
+    "elu": (_elu, -90, 10, 1.1),
+    "celu": (_elu, -90, 10, 1.1),
 }
 
 

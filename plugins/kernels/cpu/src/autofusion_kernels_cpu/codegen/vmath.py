@@ -21,6 +21,7 @@ LN2_HIGH = 0.693359375
 LN2_LOW = LN2 - LN2_HIGH
 # Adding it rounds a float32 to an integer, which then sits in the low bits.
 ROUNDER = 1.5 * 2.0**23
+EXPONENT_BIAS = 127
 SMALLEST_NORMAL = 2.0**-126
 
 
@@ -33,55 +34,61 @@ def horner(f: Function, coefficients: Sequence[float], x: Value) -> Value:
 
 
 # --- exponentials -----------------------------------------------------------------------------------------------------
-def _split_exp(f: Function, x: Value) -> tuple[Value, Value]:
-    """x = n ln 2 + r: returns (bits with n at the bottom, r). |x| below 2^22 ln 2."""
-    shifted = f.fma(x, 1 / LN2, ROUNDER)
-    n = shifted - ROUNDER
+def _split_exp(f: Function, x: Value, shift: int = 0) -> tuple[Value, Value]:
+    """x = n ln 2 + r: returns (2^(n + shift), r).
+
+    The rounding constant carries the bias of the exponent, so that a shift makes the power out of the rounded number. A
+    power below 2^-126 comes out as zero, one above 2^127 as infinity; n + shift must be within -127..128.
+    """
+    rounder = ROUNDER + EXPONENT_BIAS + shift
+    shifted = f.fma(x, 1 / LN2, rounder)
+    n = shifted - rounder
     r = f.fma(n, -LN2_LOW, f.fma(n, -LN2_HIGH, x))
-    return f.bitcast(shifted, I32), r
+    return f.bitcast(f.bitcast(shifted, I32) << 23, F32), r
 
 
-def _exp_in_range(f: Function, x: Value, halve: bool = False) -> Value:
-    """e^x (or e^x / 2) where the result is a normal number; rubbish elsewhere, and for NaN."""
-    n, r = _split_exp(f, x)
-    p = f.fma(horner(f, fit.exp(), r), r * r, r) + 1.0
-    exponent = n - 1 if halve else n
-    return f.bitcast(f.bitcast(p, I32) + (exponent << 23), F32)
+def _mantissa(f: Function, r: Value) -> Value:
+    """e^r for |r| <= ln 2 / 2."""
+    return f.fma(horner(f, fit.exp(), r), r * r, r) + 1.0
 
 
-def exp(f: Function, x: Value, underflow: bool = True, halve: bool = False) -> Value:
-    """e^x, or e^x / 2 with ``halve``. Without ``underflow`` results stop falling near 1e-38, short of zero."""
-    low, high = -87.33, 88.7228 + (LN2 if halve else 0)
-    y = _exp_in_range(f, f.min(f.max(x, low), high - 1e-3), halve)
-    if underflow:
-        y = f.select(x < low, 0.0, y)
-    # The comparison is false for NaN, and NaN plus infinity is NaN.
-    return f.select(x <= high, y, x + INFINITY)
+def exp(f: Function, x: Value, halve: bool = False) -> Value:
+    """e^x, or e^x / 2 with ``halve``. Results below 2e-38 are zero."""
+    shift = -2 if halve else -1
+    low, high = (-EXPONENT_BIAS - shift - 0.3) * LN2, (129 + halve) * LN2
+    scale, r = _split_exp(f, f.min(f.max(x, low), high), shift)
+    y = _mantissa(f, r) * scale
+    # The last doubling is what overflows, and only where the result does.
+    return y + y
 
 
 def exp_nonpositive(f: Function, x: Value) -> Value:
-    """e^x for x <= 0: the softmax case, without the upper guards. NaN stays NaN."""
-    y = f.select(x < -87.33, 0.0, _exp_in_range(f, f.max(x, -87.33)))
-    return f.select(x <= 0.0, y, x)
+    """e^x for x <= 0: the softmax case, without guards above. Results below the normal range are zero."""
+    scale, r = _split_exp(f, f.max(x, -88.2))
+    return _mantissa(f, r) * scale
+
+
+def _exp_in_range(f: Function, x: Value) -> Value:
+    """e^x where the result is a normal number."""
+    scale, r = _split_exp(f, x)
+    return _mantissa(f, r) * scale
 
 
 def expm1_nonpositive(f: Function, x: Value) -> Value:
-    """e^x - 1, accurate near zero. Positive x gives 0, so that callers can select; NaN stays NaN."""
-    clamped = f.min(f.max(x, -30.0), 0.0)
-    n, r = _split_exp(f, clamped)
+    """e^x - 1, accurate near zero. Positive x gives 0, so that callers can select."""
+    scale, r = _split_exp(f, f.min(f.max(x, -30.0), 0.0))
     p = f.fma(horner(f, fit.exp(), r), r * r, r)
-    scale = f.bitcast((n << 23) + 0x3F800000, F32)
-    return f.select(x <= 0.0, f.fma(p, scale, scale - 1.0), f.min(x, 0.0))
+    return f.fma(p, scale, scale - 1.0)
 
 
 def sigmoid(f: Function, x: Value) -> Value:
     """1 / (1 + e^-x)."""
-    return 1.0 / (exp(f, -x, underflow=False) + 1.0)
+    return 1.0 / (exp(f, -x) + 1.0)
 
 
 def silu(f: Function, x: Value) -> Value:
     """x / (1 + e^-x)."""
-    return x / (exp(f, -x, underflow=False) + 1.0)
+    return x / (exp(f, -x) + 1.0)
 
 
 def tanh(f: Function, x: Value) -> Value:
@@ -97,12 +104,12 @@ def sinh(f: Function, x: Value) -> Value:
     s = x * x
     t = f.abs(x)
     small = f.fma(t * s, horner(f, fit.sinh(), s), t)
-    half = exp(f, t, underflow=False, halve=True)
+    half = exp(f, t, halve=True)
     return f.copysign(f.select(t >= 1.0, half - 0.25 / half, small), x)
 
 
 def cosh(f: Function, x: Value) -> Value:
-    half = exp(f, f.abs(x), underflow=False, halve=True)
+    half = exp(f, f.abs(x), halve=True)
     return half + 0.25 / half
 
 
@@ -139,7 +146,7 @@ def gelu_tanh(f: Function, x: Value) -> Value:
 
 def silu_of(f: Function, x: Value, y: Value) -> Value:
     """x sigmoid(y)."""
-    return x / (exp(f, -y, underflow=False) + 1.0)
+    return x / (exp(f, -y) + 1.0)
 
 
 # --- logarithms -------------------------------------------------------------------------------------------------------
