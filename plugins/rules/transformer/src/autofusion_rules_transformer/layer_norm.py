@@ -127,6 +127,7 @@ LAYER_NORM = RewriteRule(
     _normalised(_CENTRED, _shifted(_VARIANCE)),  # type: ignore[arg-type]
     _layer_norm,
     _check_layer_norm,
+    priority=1,
     doc="""Recognise LayerNormalization.
 
     Before: %d = Sub(%x, ReduceMean(%x, [-1])); %y = Div(%d, Sqrt(Add(ReduceMean(Pow(%d, 2), [-1]), 1e-5)))
@@ -174,7 +175,7 @@ FOLDED_LAYER_NORM = RewriteRule(
     _FOLDED,  # type: ignore[arg-type]
     _folded,
     _check_folded,
-    priority=1,
+    priority=2,
     doc="""Recognise LayerNormalization where scale and mean have been multiplied out.
 
     Before: %s = Mul(Reciprocal(Sqrt(Add(%variance, 1e-5))), %gamma)
