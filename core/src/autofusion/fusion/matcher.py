@@ -91,6 +91,11 @@ class Matcher:
         reason, culprit = found.explain() if found.explain is not None else (not_a_root(root, self.roots), root)
         return Miss(max(found.depth, 0), reason, culprit, found.deepest)
 
+    def glance(self, op: str) -> Glance:
+        """A cheap test of roots with operator ``op``: where it says no, ``find`` returns None."""
+        glances = [glance for glance, _ in self._by_root.get(op, ())]
+        return glances[0] if len(glances) == 1 else lambda root: any(glance(root) for glance in glances)
+
     def find(self, root: Node) -> Match | Miss | None:
         """Like ``match``, but without a Miss where little of the pattern was there: most nodes cost a glance."""
         closures = [closure for glance, closure in self._by_root.get(root.op, ()) if glance(root)]

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from autofusion.fusion import transaction
 from autofusion.fusion.facts import arrow
 from autofusion.fusion.ledger import Ledger, Record, Verdict
-from autofusion.fusion.matcher import Matcher
+from autofusion.fusion.matcher import Glance, Matcher
 from autofusion.fusion.options import BoundRule, Switches
 from autofusion.fusion.pattern import Match, Miss, Pattern
 from autofusion.fusion.records import raised, record, unplaced
@@ -113,8 +113,12 @@ class Rewriter:
     # ---- one node -------------------------------------------------------------------------------------------
 
     def _visit(self, node: Node) -> transaction.Applied | None:
-        for entry in self._by_root[node.op]:
+        for entry, glance in self._by_root[node.op]:
             if entry.aside:
+                continue
+            if not glance(node):
+                if self._open:
+                    self._open.pop((entry.rule.name, node), None)
                 continue
             start = time.perf_counter()
             try:
@@ -149,7 +153,7 @@ class Rewriter:
 
     def _keep_better_refusals(self, entry: _Entry, node: Node) -> None:
         """What kept rules of higher priority off the node stays worth telling: this rewrite is the second best."""
-        for other in self._by_root[node.op] if self._open else ():
+        for other, _ in self._by_root[node.op] if self._open else ():
             if other.bound.priority <= entry.bound.priority:
                 break
             kept = self._open.pop((other.rule.name, node), None)
@@ -225,8 +229,9 @@ class Rewriter:
         by_root = _index(self._disabled)
         if by_root:
             for node in self._graph.nodes:
-                for entry in by_root.get(node.op, ()):
-                    self._note_disabled(entry, node)
+                for entry, glance in by_root.get(node.op, ()):
+                    if glance(node):
+                        self._note_disabled(entry, node)
         self._ledger.records += [r for (_, node), r in self._open.items() if node in self._graph]
         for entry in (*self._entries, *self._disabled):
             self._ledger.spend(entry.rule.name, entry.seconds)
@@ -244,11 +249,11 @@ class Rewriter:
         entry.seconds += time.perf_counter() - start
 
 
-def _index(entries: Iterable[_Entry]) -> dict[str, list[_Entry]]:
-    by_root: dict[str, list[_Entry]] = {}
+def _index(entries: Iterable[_Entry]) -> dict[str, list[tuple[_Entry, Glance]]]:
+    by_root: dict[str, list[tuple[_Entry, Glance]]] = {}
     for entry in entries:
         for op in sorted(entry.matcher.roots):
-            by_root.setdefault(op, []).append(entry)
+            by_root.setdefault(op, []).append((entry, entry.matcher.glance(op)))
     return by_root
 
 
