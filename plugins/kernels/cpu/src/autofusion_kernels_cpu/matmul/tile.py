@@ -58,10 +58,10 @@ def panels_for(isa: Isa, rows: int) -> int:
     return best
 
 
-def choose_rows(isa: Isa, count: int) -> Rows:
+def choose_rows(isa: Isa, count: int, single: bool = False) -> Rows:
     """Split ``count`` rows into tiles of two neighbouring heights.
 
-    Few heights are considered, to compile few kernels.
+    Few heights are considered, to compile few kernels. ``single`` keeps tiles to one panel.
     """
     nv = vectors_of(isa)
     tallest = (isa.registers - 1 - nv) // nv
@@ -71,7 +71,7 @@ def choose_rows(isa: Isa, count: int) -> Rows:
         if tiles * (rows - 1) > count or (rows == 1 and count > 1):
             continue
         short = tiles * rows - count
-        panels = panels_for(isa, rows)
+        panels = 1 if single else panels_for(isa, rows)
         cycles = (tiles - short) * _cycles(isa, rows, nv * panels) / panels
         cycles += short * _cycles(isa, rows - 1, nv * panels) / panels
         if best is None or cycles < best.cycles:
