@@ -20,6 +20,13 @@ Indexable = Callable[[tuple[int, ...], tuple[int, ...]], bool]
 """``(operand shape, result shape)``: can a kernel of this kind index such an operand while it writes the result?"""
 
 _NOT_ARITHMETIC = frozenset({"Cast", "Identity"})
+
+
+def any_broadcast(operand: tuple[int, ...], result: tuple[int, ...]) -> bool:
+    """For kinds whose kernels index by strides: whatever does not enlarge the result."""
+    return all(d in (1, r) for d, r in zip(reversed(operand), reversed(result), strict=False))
+
+
 _SCALING = frozenset({"Div", "Mul", "Pow"})
 
 

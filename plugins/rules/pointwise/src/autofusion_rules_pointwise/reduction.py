@@ -13,15 +13,15 @@ from autofusion_rules_pointwise.region import of_shape
 
 REDUCTIONS = frozenset(
     f"Reduce{name}" for name in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
-)
+) | {"ArgMax", "ArgMin"}
 
 
 def _reduction(anchor: Node) -> Iterator[Region | Refusal]:
     x, y = anchor.inputs[0], anchor.output
-    if x is None or not _static_float(x.type) or not _static_float(y.type):
+    if x is None or not _static_float(x.type):
         return
     before = backward([x], [anchor], of_shape(x.shape))
-    behind = forward(anchor, of_shape(y.shape)).chains
+    behind = forward(anchor, of_shape(y.shape)).chains if _static_float(y.type) else ()
     if before:
         for chain in reversed(behind):
             yield Region((*before, anchor, *chain), anchor)

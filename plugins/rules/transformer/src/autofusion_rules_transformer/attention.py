@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autofusion.fusion.epilogue import joining
+from autofusion.fusion.epilogue import any_broadcast, joining
 from autofusion.fusion.facts import arrow, is_float_type, normal_axis, scalar
 from autofusion.fusion.growth import backward
 from autofusion.fusion.rule import FuseRule, Refusal, Region
@@ -29,7 +29,7 @@ def _attention(anchor: Node) -> Iterator[Region | Refusal]:
         return
     if second.inputs[1] is anchor.output:
         return
-    between = backward([scores], [anchor], joining(type_, lambda operand, result: True))
+    between = backward([scores], [anchor], joining(type_, any_broadcast))
     inside = {anchor, *between}
     products = list(
         dict.fromkeys(

@@ -8,27 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autofusion.fusion.epilogue import follow, is_short, why_alone
+from autofusion.fusion.epilogue import any_broadcast, follow, is_short, why_alone
 from autofusion.fusion.rule import FuseRule, Level, Refusal, Region
 from autofusion.ir.graph import Node
 
 ANCHORS = frozenset({"Gemm", "MatMul"})
 
 
-def along_last(operand: tuple[int, ...], result: tuple[int, ...]) -> bool:
-    """One number for each column."""
-    return bool(operand) and operand[-1] == result[-1] and all(d == 1 for d in operand[:-1])
-
-
 def _activation(anchor: Node) -> Iterator[Region | Refusal]:
-    epilogue = follow(anchor, along_last)
+    epilogue = follow(anchor, any_broadcast)
     if epilogue is not None:
         yield from epilogue.regions(is_short)
         yield from why_alone(epilogue)
 
 
 def _epilogue(anchor: Node) -> Iterator[Region | Refusal]:
-    epilogue = follow(anchor, along_last)
+    epilogue = follow(anchor, any_broadcast)
     if epilogue is not None:
         yield from epilogue.regions(lambda chain: not is_short(chain))
 
@@ -44,8 +39,7 @@ ACTIVATION = FuseRule(
     Before: %y = Relu(Add(MatMul(%x, %w), %bias))
     After:  %y = Fused(%x, %w, %bias) {kind = "matmul"}
     Any activation; MatMul of any rank, or Gemm.
-    Refuses when: an intermediate is used elsewhere or is a graph output; an operand is broadcast along other axes than
-    the rows, or enlarges the result.
+    Refuses when: an intermediate is used elsewhere or is a graph output; an operand enlarges the result.
     """,
 )
 

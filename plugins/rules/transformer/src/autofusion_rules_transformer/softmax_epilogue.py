@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autofusion.fusion.epilogue import joining
+from autofusion.fusion.epilogue import any_broadcast, joining
 from autofusion.fusion.facts import is_float_type
 from autofusion.fusion.growth import backward, forward
 from autofusion.fusion.rule import FuseRule, Refusal, Region
@@ -18,7 +18,7 @@ def _softmax(anchor: Node) -> Iterator[Region | Refusal]:
         return
     if not is_float_type(type_.dtype):
         return
-    joins = joining(type_, lambda operand, result: True)  # masks are broadcast along any axis
+    joins = joining(type_, any_broadcast)
     before = backward([x], [anchor], joins)
     behind = forward(anchor, joins).chains
     for chain in (*reversed(behind), ()):
