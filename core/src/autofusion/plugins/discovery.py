@@ -73,9 +73,9 @@ def discover(pins: Mapping[str, str] | None = None, environ: Mapping[str, str] |
     """
     environ = os.environ if environ is None else environ
     records: list[PluginRecord] = []
-    plugins = _selected(installed(), environ.get(SUBSET), records)
+    plugins = selected(installed(), environ.get(SUBSET), records)
     plugins = _pinned(plugins, pins, records)
-    plugins = _without_conflicts(plugins, records)
+    plugins = without_conflicts(plugins, records)
     result = Discovery(managers={group: _manager() for group in hookspecs.GROUPS})
     for plugin in plugins:
         reason = unmet(plugin.requires, autofusion.__version__)
@@ -99,7 +99,7 @@ def report(records: Iterable[PluginRecord], environ: Mapping[str, str] | None = 
         LOG.warning("plugin not loaded: %s", record)
 
 
-def _selected(plugins: list[Installed], subset: str | None, records: list[PluginRecord]) -> list[Installed]:
+def selected(plugins: list[Installed], subset: str | None, records: list[PluginRecord]) -> list[Installed]:
     """The plugins that AUTOFUSION_PLUGINS names, by plugin or distribution name; all if it is not set."""
     if subset is None:
         return plugins
@@ -132,7 +132,7 @@ def _pinned(
     return kept
 
 
-def _without_conflicts(plugins: list[Installed], records: list[PluginRecord]) -> list[Installed]:
+def without_conflicts(plugins: list[Installed], records: list[PluginRecord]) -> list[Installed]:
     """Leave out every plugin whose name is provided more than once: choosing one would let an intruder take a name."""
     providers: defaultdict[tuple[str, str], list[Installed]] = defaultdict(list)
     for plugin in plugins:

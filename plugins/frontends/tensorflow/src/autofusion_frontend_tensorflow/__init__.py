@@ -1,1 +1,20 @@
-"""Reads TensorFlow frozen graphs and SavedModels into the Autofusion graph."""
+"""Reads TensorFlow frozen graphs and SavedModels into the Autofusion graph. This module only holds the hook."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from autofusion.plugins import hookimpl
+
+if TYPE_CHECKING:
+    from autofusion.plugins.frontend import Frontend
+
+__version__ = "0.1.0"
+
+
+@hookimpl
+def autofusion_frontends() -> list[Frontend]:
+    """The TensorFlow frontend."""
+    from autofusion_frontend_tensorflow.frontend import TensorflowFrontend
+
+    return [TensorflowFrontend()]

@@ -1,0 +1,80 @@
+"""Operators that compute nothing: constants, inputs, Identity in all its forms, and calls of functions."""
+
+from __future__ import annotations
+
+from autofusion.ir.graph import Value
+from autofusion.ir.types import Dim, TensorType
+from autofusion_frontend_tensorflow import lists
+from autofusion_frontend_tensorflow.attributes import ShapeAttribute
+from autofusion_frontend_tensorflow.call import Call
+from autofusion_frontend_tensorflow.registry import converter
+
+_SAME = (
+    "CheckNumerics",
+    "CheckNumericsV2",
+    "DeepCopy",
+    "EnsureShape",
+    "Identity",
+    "OptimizationBarrier",
+    "PlaceholderWithDefault",
+    "PreventGradient",
+    "ReadVariableOp",
+    "Snapshot",
+    "StopGradient",
+)
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall", "RemoteCall")
+lists.AWARE.update(_SAME, _CALLS, {"IdentityN"})
+
+
+@converter("Const", "HostConst")
+def constant(call: Call) -> Value:
+    """The data as stored."""
+    data = call.attr("value")
+    if data is None:
+        call.fail("it has no value")
+    return call.graph.constant(data, call.name)
+
+
+@converter("Placeholder", "PlaceholderV2")
+def placeholder(call: Call) -> Value:
+    """A graph input. Unknown dims get a symbol, so that equal sizes can be told downstream."""
+    if call.scope.depth:
+        call.fail("a function may not have placeholders")
+    dims = call.attr("shape", ShapeAttribute(None)).dims
+    stated = call.attr("_output_shapes")
+    if dims is None and stated:
+        dims = stated[0].dims
+    shape: tuple[Dim, ...] | None = None
+    if dims is not None:
+        shape = tuple(f"{call.name}.{axis}" if d is None else d for axis, d in enumerate(dims))
+    return call.graph.add_input(call.name, TensorType(call.dtype_attr("dtype", "float32"), shape))
+
+
+@converter(*_SAME)
+def same(call: Call) -> Value:
+    """The operand itself. A default is what its placeholder holds, unless the user names that as an input."""
+    return call.operand(0)
+
+
+@converter("IdentityN")
+def same_each(call: Call) -> list[Value]:
+    """Each operand itself."""
+    return call.inputs
+
+
+@converter(*_CALLS)
+def function_call(call: Call) -> list[Value]:
+    """The function's nodes, in place."""
+    function = call.attr("f")
+    if function is None:
+        call.fail("it does not say which function it calls")
+    return call.scope.inlined(call.scope.model.library.body(function.name, call.label), call.inputs, call.name)
+
+
+@converter("VarHandleOp", "VariableV2", "Variable", "VarIsInitializedOp")
+def variable(call: Call) -> Value:
+    """Weights that are not in the file."""
+    call.fail(
+        "it is a variable, whose value is not in this file: the graph is not frozen. Give the SavedModel folder instead, "
+        "or freeze the graph (tensorflow.python.framework.convert_to_constants.convert_variables_to_constants_v2)"
+    )

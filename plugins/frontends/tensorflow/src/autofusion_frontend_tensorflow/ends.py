@@ -1,0 +1,48 @@
+"""Finds the outputs of a bare graph: the nodes that nobody reads."""
+
+from __future__ import annotations
+
+from autofusion.errors import ModelError
+from autofusion_frontend_tensorflow.registry import output_names
+from autofusion_frontend_tensorflow.source import Body, Ref, SourceNode
+
+_NO_OUTPUTS = frozenset(
+    "Assert Const ControlTrigger Enter Exit HostConst LoopCond Merge NextIteration NoOp Placeholder PlaceholderV2 Print "
+    "PrintV2 RefEnter RefExit RefMerge RefNextIteration RefSwitch Switch VarHandleOp Variable VariableV2".split()
+)
+"""Operators without results, and those whose results mean nothing outside: remains of control flow and of training."""
+_FIRST_ONLY = ("BatchNorm",)
+"""Operators of such names have further results that only training reads."""
+_COUNTS = {"Split": "num_split", "SplitV": "num_split", "Unpack": "num", "Unstack": "num", "ShapeN": "N"}
+_LISTS = {"IdentityN": "T", "If": "Tout", "StatelessIf": "Tout", "While": "T", "StatelessWhile": "T", "Case": "Tout"}
+_LISTS |= {"StatelessCase": "Tout", "PartitionedCall": "Tout", "StatefulPartitionedCall": "Tout"}
+
+
+def unread(body: Body) -> list[Ref]:
+    """The results of the nodes that no node reads, in the order of the file; raise ModelError if there are none."""
+    read = {ref[0] for node in body.nodes.values() for ref in node.inputs}
+    found = [
+        (node.name, port)
+        for node in body.nodes.values()
+        if node.name not in read and node.op not in _NO_OUTPUTS
+        for port in range(_result_count(node))
+    ]
+    if not found:
+        raise ModelError("every result of the graph is read inside it: name the outputs that you want")
+    return found
+
+
+def name_of(ref: Ref) -> str:
+    """How an output is called: as its node, with the number of the result if it is not the first."""
+    return ref[0] if ref[1] == 0 else f"{ref[0]}:{ref[1]}"
+
+
+def _result_count(node: SourceNode) -> int:
+    if any(part in node.op for part in _FIRST_ONLY):
+        return 1
+    if node.op in _COUNTS:
+        return int(node.attr(_COUNTS[node.op], 1))
+    if node.op in _LISTS:
+        return len(node.attr(_LISTS[node.op], [None]))
+    names = output_names(node.op)
+    return len(names) if names else 1

@@ -1,0 +1,34 @@
+"""The frontend object that core finds: recognises and loads frozen graphs, and runs them in TensorFlow itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from autofusion.ir.graph import Graph
+from autofusion.plugins.frontend import LoadOptions, Oracle
+from autofusion_frontend_tensorflow import __version__, sniff
+
+
+class TensorflowFrontend:
+    """See ``autofusion.plugins.frontend.Frontend``."""
+
+    name: str = "tensorflow"
+    version: str = __version__
+    suffixes: Sequence[str] = (".pb", ".pbtxt")
+
+    def recognises(self, path: Path) -> bool:
+        """True for a GraphDef, binary (truncated ones included) or text, and for a SavedModel folder or its file."""
+        return sniff.kind_of(Path(path)) is not sniff.Kind.UNKNOWN
+
+    def load(self, path: Path, options: LoadOptions) -> Graph:
+        """Read the model; raise ModelError if it is none, or uses what has no converter."""
+        from autofusion_frontend_tensorflow.load import load_model
+
+        return load_model(Path(path), options)
+
+    def reference(self, path: Path, options: LoadOptions) -> Oracle:
+        """The model run by TensorFlow, without graph optimisations."""
+        from autofusion_frontend_tensorflow.reference import reference
+
+        return reference(Path(path), options)

@@ -1,0 +1,114 @@
+"""Model file to Graph: the entry of the frontend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from autofusion.errors import ModelError, OptionError, nearest
+from autofusion.ir.graph import Graph, Value
+from autofusion.ir.types import TensorType
+from autofusion.plugins.frontend import LoadOptions
+from autofusion_frontend_tensorflow import ends, files
+from autofusion_frontend_tensorflow.registry import output_names
+from autofusion_frontend_tensorflow.scope import Model, Scope
+from autofusion_frontend_tensorflow.source import Body, Library, Ref, main_body, parse_ref
+
+
+def load_model(path: Path, options: LoadOptions) -> Graph:
+    """Read the model at ``path``; raise ModelError if it cannot be read, OptionError if the options do not fit it."""
+    if options.key is not None:
+        raise OptionError(f"'{path}' is a TensorFlow model, which cannot be encrypted; leave the key out")
+    try:
+        return import_graph(files.read(path), path, options)
+    except ModelError as error:
+        if str(path) in str(error):
+            raise
+        raise type(error)(f"'{path}': {error}") from error
+    except RecursionError as error:
+        raise ModelError(f"'{path}' is nested too deep to be read") from error
+
+
+def import_graph(source: files.Source, path: Path, options: LoadOptions) -> Graph:
+    """The IR graph of a parsed model."""
+    body = main_body(source.graph)
+    model = Model(path, Library(source.graph, output_names))
+    graph = Graph(path.stem)
+    scope = Scope(model, graph, body)
+    chosen = _preset(scope, source, options.inputs)
+    outputs = _outputs(source, body, options.outputs)
+    values = scope.resolve([ref for _, ref in outputs])
+    for (name, _), value in zip(outputs, values, strict=True):
+        graph.add_output(value, name)
+    graph.prune()
+    graph.sort()
+    _order_inputs(graph, scope, source, chosen)
+    return graph
+
+
+def _outputs(source: files.Source, body: Body, wanted: Sequence[str]) -> list[tuple[str, Ref]]:
+    if not wanted:
+        return list(source.outputs.items()) or [(ends.name_of(ref), ref) for ref in ends.unread(body)]
+    found = []
+    for name in wanted:
+        ref = source.outputs.get(name) or parse_ref(name)
+        if ref[0] not in body.nodes:
+            raise OptionError(f"the model has no node '{name}' to be an output{_near(name, source.outputs, body)}")
+        found.append((name, ref))
+    return found
+
+
+def _near(name: str, given: Mapping[str, Ref], body: Body) -> str:
+    return nearest(name, [*given, *body.nodes])
+
+
+def _preset(scope: Scope, source: files.Source, wanted: Sequence[str]) -> list[Value]:
+    """Make the values that the user names inputs of the graph, before anything reads them."""
+    chosen = []
+    for name in wanted:
+        ref = source.inputs.get(name) or parse_ref(name)
+        if ref[0] not in scope.body.nodes:
+            raise OptionError(
+                f"the model has no node '{name}' to be an input{_near(name, source.inputs, scope.body)}"
+            )
+        value = scope.graph.add_input(name, _type_of(scope, ref))
+        scope.values[ref] = value
+        chosen.append(value)
+    return chosen
+
+
+def _type_of(scope: Scope, ref: Ref) -> TensorType:
+    """The type of a value inside the model: by importing what it depends on elsewhere, or as its node states it."""
+    node = scope.body.nodes[ref[0]]
+    try:
+        model = Model(scope.model.path, scope.model.library)
+        (value,) = Scope(model, Graph("aside"), scope.body).resolve([ref])
+        if isinstance(value.type, TensorType):
+            return value.type
+    except ModelError:
+        pass  # it depends on what cannot be imported: likely why the user cuts here
+    for name in ("dtype", "DstT", "output_type", "out_type", "T"):
+        stated = node.attr(name)
+        if stated is not None and getattr(stated, "dtype", None) is not None:
+            shapes = node.attr("_output_shapes", [])
+            return TensorType(stated.dtype, shapes[ref[1]].dims if ref[1] < len(shapes) else None)
+    raise OptionError(f"'{ref[0]}' cannot be an input: nothing says the element type of {node.label}")
+
+
+def _order_inputs(graph: Graph, scope: Scope, source: files.Source, chosen: Sequence[Value]) -> None:
+    """Inputs in the order of the signature or the file; those that the user named must suffice."""
+    used = [v for v in graph.inputs if v.use_count]
+    if chosen:
+        missing = [v.name for v in used if v not in chosen]
+        if missing:
+            names = ", ".join(v.name for v in chosen)
+            raise OptionError(f"inputs {names} do not suffice: the outputs also need {', '.join(missing)}")
+        graph.inputs[:] = chosen
+        return
+    public = {ref: name for name, ref in source.inputs.items()}
+    place: dict[Any, int] = {name: i for i, name in enumerate([*(r[0] for r in public), *scope.body.nodes])}
+    values = sorted(used, key=lambda v: place[v.name])
+    for value in values:
+        value.name = public.get((value.name, 0), value.name)
+    graph.inputs[:] = values

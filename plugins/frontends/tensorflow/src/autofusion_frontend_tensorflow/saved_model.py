@@ -1,0 +1,82 @@
+"""Freezes a SavedModel by TensorFlow's own function: variables become constants, a signature gives inputs and outputs.
+
+The model is read into a session, not as objects: that also takes models of TensorFlow 1, and those whose optimizer or
+layers today's Keras no longer knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import redirect_stderr
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from autofusion.errors import ModelError
+from autofusion_frontend_tensorflow.files import Source
+from autofusion_frontend_tensorflow.protos import graph_def
+from autofusion_frontend_tensorflow.runtime import tensorflow
+from autofusion_frontend_tensorflow.source import Ref, parse_ref
+
+_PREFERRED = ("serving_default", "serve", "predict")
+
+
+def frozen(path: Path) -> Source:
+    """The frozen graph of the SavedModel in folder ``path``, with the inputs and outputs of its signature."""
+    graph, inputs, outputs = freeze(path)
+    own = graph_def()
+    own.ParseFromString(graph.SerializeToString())
+    return Source(own, inputs, outputs)
+
+
+def freeze(path: Path) -> tuple[Any, dict[str, Ref], dict[str, Ref]]:
+    """As ``frozen``, with TensorFlow's GraphDef."""
+    tf = tensorflow(path)
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_from_session_graph
+
+    v1 = tf.compat.v1
+    try:
+        with tf.Graph().as_default() as graph, v1.Session(graph=graph) as session, redirect_stderr(StringIO()):
+            meta = v1.saved_model.loader.load(session, _tags(tf, path), str(path))
+            signature = _signature(meta.signature_def, path)
+            inputs = {name: _ref(info, path) for name, info in signature.inputs.items()}
+            outputs = {name: _ref(info, path) for name, info in signature.outputs.items()}
+            wanted = list(dict.fromkeys(ref[0] for ref in outputs.values()))
+            made = convert_variables_to_constants_from_session_graph(session, graph.as_graph_def(), wanted)
+    except ModelError:
+        raise
+    except Exception as error:  # TensorFlow raises classes of many kinds
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ModelError(f"TensorFlow cannot load and freeze the SavedModel '{path}': {first}") from error
+    return made, inputs, outputs
+
+
+def _tags(tf: Any, path: Path) -> list[str]:
+    from tensorflow.python.saved_model import loader_impl
+
+    groups = [list(m.meta_info_def.tags) for m in loader_impl.parse_saved_model(str(path)).meta_graphs]
+    serving = [tags for tags in groups if "serve" in tags]
+    best = min(serving or groups, key=len, default=None)
+    if best is None:
+        raise ModelError(f"the SavedModel '{path}' holds no graph")
+    return best
+
+
+def _signature(signatures: Mapping[str, Any], path: Path) -> Any:
+    usable = {name: s for name, s in signatures.items() if s.outputs and not name.startswith("__saved_model_")}
+    for name in _PREFERRED:
+        if name in usable:
+            return usable[name]
+    if len(usable) == 1:
+        return next(iter(usable.values()))
+    found = ", ".join(sorted(usable)) or "none"
+    raise ModelError(
+        f"the SavedModel '{path}' has no signature '{_PREFERRED[0]}' (found: {found}): save it with one, or freeze the "
+        "function that you want"
+    )
+
+
+def _ref(info: Any, path: Path) -> Ref:
+    if not info.name:
+        raise ModelError(f"a signature of the SavedModel '{path}' has a sparse or composite tensor, expected plain ones")
+    return parse_ref(info.name)

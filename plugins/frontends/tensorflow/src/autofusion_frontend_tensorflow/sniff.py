@@ -1,0 +1,169 @@
+"""Tells what a path holds, by its first bytes or by the files of a folder, so that a wrong file is named.
+
+A GraphDef has no magic number: it is a protobuf message. Its top-level fields are walked (payloads are seeked over) and
+must be those of a GraphDef; each node must begin with its name and operator.
+"""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import BinaryIO
+
+SAVED_MODEL = "saved_model.pb"
+SAVED_MODEL_TEXT = "saved_model.pbtxt"
+
+
+class Kind(enum.Enum):
+    """What a path holds, as far as this frontend cares."""
+
+    BINARY = "a binary GraphDef"
+    TEXT = "a GraphDef in text form"
+    FOLDER = "a SavedModel folder"
+    SAVED_FILE = "the graph of a SavedModel, whose weights are in other files"
+    UNKNOWN = "something else"
+
+
+_VARINT, _BYTES = 0, 2
+_NODE, _LIBRARY, _VERSION, _VERSIONS = 1, 2, 3, 4
+_GRAPH_FIELDS = {_NODE: _BYTES, _LIBRARY: _BYTES, _VERSION: _VARINT, _VERSIONS: _BYTES}
+_MOST_FIELDS = 64
+
+_MAGIC = (
+    (b"PK\x03\x04", "a zip archive (a .keras file or a packed folder): export it with 'model.export(folder)' first"),
+    (b"\x1f\x8b", "a gzip archive: unpack it first"),
+    (b"\x89HDF", "an HDF5 file (a Keras model or weights): load it in Keras and 'model.export(folder)'"),
+    (b"\x80\x02", "a Python pickle"),
+    (b"\x80\x04", "a Python pickle"),
+    (b"<!DOCTYPE html", "a web page (the download went wrong)"),
+    (b"<html", "a web page (the download went wrong)"),
+    (b"version https://git-lfs", "a Git LFS pointer, not the file itself: fetch it with 'git lfs pull'"),
+)
+
+
+def kind_of(path: Path) -> Kind:
+    """What ``path`` holds; never raises."""
+    try:
+        if path.is_dir():
+            saved = any((path / name).is_file() for name in (SAVED_MODEL, SAVED_MODEL_TEXT))
+            return Kind.FOLDER if saved else Kind.UNKNOWN
+        with path.open("rb") as file:
+            head = file.read(4096)
+            if _is_text(head):
+                return Kind.TEXT if _looks_like_graph_text(head.decode("utf-8", "ignore")) else Kind.UNKNOWN
+            file.seek(0)
+            if _walk(file, path.stat().st_size):
+                return Kind.BINARY
+            file.seek(0)
+            return Kind.SAVED_FILE if _is_saved_model(file) else Kind.UNKNOWN
+    except (OSError, ValueError):
+        return Kind.UNKNOWN
+
+
+def describe(path: Path) -> str:
+    """What the file at ``path`` seems to be, for an error message."""
+    with path.open("rb") as file:
+        head = file.read(4096)
+    if not head:
+        return "an empty file"
+    for magic, kind in _MAGIC:
+        if head.startswith(magic):
+            return kind
+    if head[4:8] == b"TFL3":
+        return "a TensorFlow Lite model, which is another format: use the frozen graph or SavedModel it was made from"
+    if b"\x12\x07pytorch" in head[:64] or head[:1] == b"\x08" and b"onnx" in head[:64]:
+        return "an ONNX model: give it the suffix .onnx"
+    if _is_text(head):
+        return "a JSON document" if head.lstrip()[:1] in (b"{", b"[") else "a text file"
+    if head[:1] == b"\n":
+        return "a GraphDef that is truncated or damaged: copy or export it again"
+    return "of a kind that is not known here"
+
+
+def _walk(file: BinaryIO, size: int) -> bool:
+    """True if the message starts like a GraphDef and nothing in its first fields says otherwise."""
+    seen_node = False
+    for _ in range(_MOST_FIELDS):
+        tag = _varint(file)
+        if tag is None:
+            break
+        field, wire = tag >> 3, tag & 7
+        value = _varint(file)
+        if _GRAPH_FIELDS.get(field) != wire or value is None:
+            return False
+        if wire != _BYTES:
+            continue
+        start = file.tell()
+        if field == _NODE:
+            if not _starts_like_a_node(file.read(min(value, 2048)), value):
+                return False
+            seen_node = True
+        if start + value > size:
+            return seen_node
+        file.seek(start + value)
+    return seen_node
+
+
+def _starts_like_a_node(head: bytes, length: int) -> bool:
+    """Name (field 1), then operator (field 2), both text. The name of a node may be as long as ``head``."""
+    at = 0
+    for field in (b"\x0a", b"\x12"):
+        if at >= len(head):
+            return len(head) < length or at > 0
+        if head[at : at + 1] != field:
+            return False
+        size, at = _varint_at(head, at + 1)
+        text = head[at : at + size]
+        if b"\x00" in text or not text:
+            return not text and at >= len(head)
+        at += size
+    return True
+
+
+def _is_saved_model(file: BinaryIO) -> bool:
+    """``saved_model_schema_version: 1`` and then a MetaGraphDef that begins with its MetaInfoDef."""
+    head = file.read(32)
+    if head[:3] != b"\x08\x01\x12":
+        return False
+    _, at = _varint_at(head, 3)
+    return head[at : at + 1] in (b"\x0a", b"\x12")
+
+
+def _varint(file: BinaryIO) -> int | None:
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = file.read(1)
+        if not byte:
+            return None
+        value |= (byte[0] & 0x7F) << shift
+        if byte[0] < 0x80:
+            return value
+    return None
+
+
+def _varint_at(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(data):
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            break
+    return value, at
+
+
+def _is_text(head: bytes) -> bool:
+    try:
+        text = head.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.start < len(head) - 3:
+            return False
+        text = head[: error.start].decode("utf-8")
+    return bool(text) and all(c.isprintable() or c in "\r\n\t\f" for c in text)
+
+
+def _looks_like_graph_text(text: str) -> bool:
+    lines = (line.strip() for line in text.splitlines())
+    first = next((line for line in lines if line and not line.startswith("#")), "")
+    word = first.split(" ")[0].split("{")[0].split(":")[0]
+    return word in ("node", "library", "versions", "version") and ("{" in first or ":" in first)

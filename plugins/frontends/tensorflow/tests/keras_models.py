@@ -1,0 +1,114 @@
+"""Frozen graphs of `keras.applications` with random weights, built once and kept beside the model zoo.
+
+Random weights leave the statistics of normalisations at 0 and 1, which would hide mistakes, so they are set to random
+numbers too. Each model is built in a process of its own: TensorFlow does not give memory back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import zoo
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """One architecture and the size of its square input."""
+
+    name: str
+    size: int
+    slow: bool = True
+
+
+# Sizes as published, smaller ones for the largest networks. NASNets and the EfficientNets above take any size.
+MODELS = {
+    a.name: a
+    for a in (
+        Application("MobileNet", 224),
+        Application("MobileNetV2", 224, slow=False),
+        Application("MobileNetV3Small", 224, slow=False),
+        Application("MobileNetV3Large", 224),
+        Application("ResNet50", 224, slow=False),
+        Application("ResNet101", 128),
+        Application("ResNet152", 128),
+        Application("ResNet50V2", 224),
+        Application("ResNet101V2", 128),
+        Application("ResNet152V2", 128),
+        Application("EfficientNetB0", 224, slow=False),
+        Application("EfficientNetB1", 160),
+        Application("EfficientNetB2", 160),
+        Application("EfficientNetB3", 160),
+        Application("EfficientNetB4", 160),
+        Application("EfficientNetB5", 160),
+        Application("EfficientNetV2B0", 224),
+        Application("EfficientNetV2B1", 160),
+        Application("EfficientNetV2B2", 160),
+        Application("EfficientNetV2B3", 160),
+        Application("EfficientNetV2S", 160),
+        Application("EfficientNetV2M", 128),
+        Application("DenseNet121", 224),
+        Application("DenseNet169", 128),
+        Application("DenseNet201", 128),
+        Application("InceptionV3", 299),
+        Application("InceptionResNetV2", 160),
+        Application("Xception", 299),
+        Application("NASNetMobile", 224),
+        Application("NASNetLarge", 331),
+        Application("VGG16", 128),
+        Application("VGG19", 128),
+        Application("ConvNeXtTiny", 128),
+        Application("ConvNeXtSmall", 96),
+    )
+}
+
+
+def path_of(name: str) -> Path:
+    """The frozen graph, built on first use."""
+    recipe = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]
+    recipe = "1"
+    path = zoo.cache_dir() / "keras" / f"{name}-{MODELS[name].size}-{recipe}.pb"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+        command = [sys.executable, __file__, name, str(path)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"building {name} failed:\n{done.stderr[-2000:]}"
+    return path
+
+
+def build(name: str, path: Path) -> None:
+    """Build, randomise, freeze and write one model."""
+    import numpy as np
+    import tensorflow as tf
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+    tf.keras.utils.set_random_seed(0)
+    size = MODELS[name].size
+    options = {"weights": None, "input_shape": (size, size, 3)}
+    model = getattr(tf.keras.applications, name)(**options)
+    rng = np.random.default_rng(0)
+    for layer in model.layers:
+        if isinstance(layer, tf.keras.layers.BatchNormalization):
+            for weight in layer.weights:
+                shape = tuple(weight.shape)
+                positive = weight.path.endswith(("gamma", "variance"))
+                values = rng.uniform(0.5, 1.5, shape) if positive else rng.normal(0, 0.2, shape)
+                weight.assign(values.astype("float32"))
+
+    @tf.function(input_signature=[tf.TensorSpec((1, size, size, 3), tf.float32, name="input")])
+    def run(x):
+        return model(x, training=False)
+
+    frozen = convert_variables_to_constants_v2(run.get_concrete_function(), lower_control_flow=False)
+    part = path.with_suffix(f".{os.getpid()}.part")
+    part.write_bytes(frozen.graph.as_graph_def().SerializeToString())
+    os.replace(part, path)
+
+
+if __name__ == "__main__":
+    build(sys.argv[1], Path(sys.argv[2]))
