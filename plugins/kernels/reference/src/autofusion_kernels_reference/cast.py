@@ -52,6 +52,14 @@ def _number_text(v: Any) -> str:
     return str(v)
 
 
+def _to_exponents(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The least power of two that is not below ``|x|``, as an exponent with a bias of 127; NaN where there is none."""
+    mantissa, exponent = np.frexp(np.abs(x))
+    codes = np.clip(exponent - (mantissa == 0.5) + 127, 0, 254)
+    codes = np.where(x == 0, 0, np.where(np.isfinite(x), codes, 255))
+    return codes.astype(np.uint8).view(dtype)
+
+
 def convert(x: np.ndarray, dtype: np.dtype, saturate: bool = True) -> np.ndarray:
     """``x`` as ``dtype``.
 
@@ -66,6 +74,8 @@ def convert(x: np.ndarray, dtype: np.dtype, saturate: bool = True) -> np.ndarray
         return _to_strings(x)
     if dtype.kind == "b":
         return (x.astype(np.float64) if x.dtype.kind == "V" else x) != 0
+    if dtype.name == "float8_e8m0fnu":
+        return _to_exponents(x.astype(np.float64), dtype)
     limit = _WITHOUT_INFINITY.get(dtype.name) or (_LIMITS.get(dtype.name) if saturate else None)
     if limit is not None:
         values = x.astype(np.float64)
@@ -95,4 +105,8 @@ def _cast_like(node: Node, inputs: Inputs) -> list[Any]:
     return [convert(inputs[0], inputs[1].dtype, bool(node.attr("saturate", 1)))]
 
 
-OPS: dict[str, OpFunction] = {"Cast": _cast, "CastLike": _cast_like}
+def _bit_cast(node: Node, inputs: Inputs) -> list[Any]:
+    return [np.ascontiguousarray(inputs[0]).reshape(inputs[0].shape).view(node.attrs["to"])]
+
+
+OPS: dict[str, OpFunction] = {"BitCast": _bit_cast, "Cast": _cast, "CastLike": _cast_like}

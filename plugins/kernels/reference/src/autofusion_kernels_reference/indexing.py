@@ -75,6 +75,19 @@ def _scatter_nd(node: Node, inputs: Inputs) -> list[Any]:
     return [_scatter(x, index, updates, node.attr("reduction", "none"))]
 
 
+def _tensor_scatter(node: Node, inputs: Inputs) -> list[Any]:
+    """Each row of the batch (axis 0) gets its update written from its own index along ``axis`` on."""
+    cache, update = inputs[0].copy(), inputs[1]
+    axis = normal_axis(node.attr("axis", -2), cache.ndim)
+    first = inputs[2] if len(inputs) > 2 and inputs[2] is not None else np.zeros(len(cache), np.int64)
+    for row in range(len(cache)):
+        places = int(first[row]) + np.arange(update.shape[axis])
+        if node.attr("mode", "linear") == "circular":
+            places %= cache.shape[axis]
+        np.moveaxis(cache[row], axis - 1, 0)[places] = np.moveaxis(update[row], axis - 1, 0)
+    return [cache]
+
+
 def _one_hot(node: Node, inputs: Inputs) -> list[Any]:
     indices, depth, values = inputs[0], integers(inputs[1])[0], inputs[2]
     axis = normal_axis(node.attr("axis", -1), indices.ndim + 1)
@@ -134,6 +147,7 @@ OPS: dict[str, OpFunction] = {
     "Scatter": _scatter_elements,
     "ScatterElements": _scatter_elements,
     "ScatterND": _scatter_nd,
+    "TensorScatter": _tensor_scatter,
     "TopK": _top_k,
     "Unique": _unique,
 }

@@ -113,22 +113,28 @@ def _hardmax(node: Node, inputs: Inputs) -> list[Any]:
     return [out]
 
 
-def _cum_sum(node: Node, inputs: Inputs) -> list[Any]:
-    x = inputs[0]
-    axis = normal_axis(integers(inputs[1])[0], x.ndim)
-    y = np.moveaxis(wide(x), axis, 0)
-    y = y[::-1] if node.attr("reverse", 0) else y
-    total = np.cumsum(y, axis=0, dtype=y.dtype)
-    if node.attr("exclusive", 0):
-        total = np.concatenate([np.zeros_like(total[:1]), total[:-1]])
-    total = total[::-1] if node.attr("reverse", 0) else total
-    return [np.moveaxis(total, 0, axis).astype(x.dtype)]
+def _cumulative(function: Callable[..., np.ndarray], first: Callable[[np.ndarray], np.ndarray]) -> OpFunction:
+    """Running totals along an axis; exclusive ones begin with ``first`` and leave the last element out."""
+
+    def run(node: Node, inputs: Inputs) -> list[Any]:
+        x = inputs[0]
+        axis = normal_axis(integers(inputs[1])[0], x.ndim)
+        y = np.moveaxis(wide(x), axis, 0)
+        y = y[::-1] if node.attr("reverse", 0) else y
+        total = function(y, axis=0, dtype=y.dtype)
+        if node.attr("exclusive", 0):
+            total = np.concatenate([first(total[:1]), total[:-1]])
+        total = total[::-1] if node.attr("reverse", 0) else total
+        return [np.moveaxis(total, 0, axis).astype(x.dtype)]
+
+    return run
 
 
 OPS: dict[str, OpFunction] = {
     "ArgMax": _arg(np.argmax),
     "ArgMin": _arg(np.argmin),
-    "CumSum": _cum_sum,
+    "CumProd": _cumulative(np.cumprod, np.ones_like),
+    "CumSum": _cumulative(np.cumsum, np.zeros_like),
     "Hardmax": _hardmax,
     "LogSoftmax": _log_softmax,
     "ReduceL1": _reduce(lambda x, axes: _sum(np.abs(x), axes)),
