@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import onnx
 from onnx.defs import OpSchema
 
+from autofusion.errors import ModelError
 from autofusion.ir.graph import Value
 from autofusion_frontend_onnx.call import Call
 from autofusion_frontend_onnx.proto import type_proto
@@ -28,7 +29,10 @@ def _definition(call: Call, found: OpSchema) -> onnx.FunctionProto | None:
     function = onnx.FunctionProto()
     if found.has_context_dependent_function:
         types = [type_proto(None if v is None else v.type).SerializeToString() for v in call.inputs]
-        function.ParseFromString(found.get_context_dependent_function(call.proto.SerializeToString(), types))
+        try:
+            function.ParseFromString(found.get_context_dependent_function(call.proto.SerializeToString(), types))
+        except RuntimeError as error:  # what onnx raises for attributes and types that its definition does not expect
+            raise ModelError(f"{call.label}: ONNX cannot write its definition out: {error}") from error
     elif found.has_function:
         function.ParseFromString(found.function_body.SerializeToString())
     if not function.node:

@@ -6,7 +6,8 @@ control flow take as operands becomes names of the graph around them again, as O
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,12 +40,35 @@ def export_model(graph: Graph, path: Path, inline: bool = False, opset: int | No
     writer = _Writer(inline, opset or max([LOWEST, *map(lowest_opset, _all_nodes(graph))]))
     model = writer.model(graph)
     outside = writer.move_constants_out(model, path)
-    if outside:
-        path.write_bytes(model.SerializeToString())
-        _check(str(path), graph)
-    else:
-        _check(model, graph)
-        path.write_bytes(model.SerializeToString())
+    with _complete_types(model):
+        if outside:
+            path.write_bytes(model.SerializeToString())
+        _check(str(path) if outside else model, graph)
+    path.write_bytes(model.SerializeToString())
+
+
+@contextmanager
+def _complete_types(model: onnx.ModelProto) -> Iterator[None]:
+    """The checker wants a type and a rank of every input and output; runtimes do not, and here they may be unknown."""
+    infos = [v for v in (*model.graph.input, *model.graph.output) if not _has_rank(v.type)]
+    kept = [onnx.TypeProto.FromString(v.type.SerializeToString()) for v in infos]
+    stated = [v.HasField("type") for v in infos]
+    for info in infos:
+        tensor_type = info.type.tensor_type
+        tensor_type.elem_type = tensor_type.elem_type or onnx.TensorProto.FLOAT
+        tensor_type.shape.SetInParent()
+    yield
+    for info, type_, was in zip(infos, kept, stated, strict=True):
+        info.ClearField("type")
+        if was:
+            info.type.CopyFrom(type_)
+
+
+def _has_rank(type_: onnx.TypeProto) -> bool:
+    kind = type_.WhichOneof("value")
+    if kind in ("sequence_type", "optional_type"):
+        return True
+    return kind == "tensor_type" and type_.tensor_type.HasField("shape")
 
 
 def _check(model: onnx.ModelProto | str, graph: Graph) -> None:
@@ -118,7 +142,9 @@ class _Writer:
         for value in graph.inputs:
             names.of[value] = value.name
             names.taken.add(value.name)
-            made.input.append(helper.make_value_info(value.name, type_proto(value.type)))
+            info = made.input.add(name=value.name)
+            if value.type is not None:
+                info.type.CopyFrom(type_proto(value.type))
             if value.default is not None:
                 made.initializer.append(tensor(value.default, value.name))
         last = []
