@@ -188,17 +188,16 @@ def _groups(
 ) -> tuple[int, int]:
     """(blocks of rows, tiles in each), so that A's block stays in the second-level cache and threads end together."""
     tiles = rows.tall + rows.short
-    least = max(1, min(tiles, -(-product.k * tiles * rows.tile.rows * 8 // target.l2_bytes)))
+    block_bytes = product.k * tiles * rows.tile.rows * 4
+    least = max(1, min(tiles, -(-block_bytes * 4 // (3 * target.l2_bytes))))
     spans = -(-panels // rows.tile.panels)
+    # What a task costs besides its tiles, in tiles: fetching its panels again, or packing them again.
+    overhead = 0.5 if source == PACKED else 1.0
     best, choice = math.inf, (least, -(-tiles // least))
-    for wanted in range(least, tiles + 1):
+    for wanted in range(least, min(tiles, 8 * workers + least) + 1):
         height = -(-tiles // wanted)
         groups = -(-tiles // height)
-        # Packing a panel again for each block costs about as much as a few rows.
-        overhead = 0.02 if source == PACKED else 0.3
-        cost = -(-batches * groups * spans // workers) * (height + overhead)
+        cost = -(-batches * groups * spans // workers) * (tiles / groups + overhead)
         if cost < best * 0.99:
             best, choice = cost, (groups, height)
-        if wanted > 8 * workers + least:
-            break
     return choice
