@@ -158,7 +158,7 @@ def test_files_that_are_no_models(tmp_path: Path, content: bytes, said: str, rec
     path = tmp_path / "model.onnx"
     path.write_bytes(content)
     assert FRONTEND.recognises(path) is recognised
-    with pytest.raises(ModelError, match="model.onnx") as error:
+    with pytest.raises(ModelError, match=r"model.onnx") as error:
         FRONTEND.load(path, LoadOptions())
     assert said in str(error.value)
 

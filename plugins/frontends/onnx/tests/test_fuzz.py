@@ -45,14 +45,56 @@ def _seeds() -> list[bytes]:
     function.node[0].attribute.append(onnx.AttributeProto(name="alpha", type=1, ref_attr_name="alpha"))
     function.attribute.append("alpha")
     models = [
-        model([node("Conv", ["x", "w"], ["h"], auto_pad="SAME_UPPER"), node("Softmax", ["h"], ["y"])], {"x": x}, ["y"], constants={"w": w}, opset=11),
-        model([node("Relu", ["x"], ["h"]), node("If", ["c"], ["y"], then_branch=branch("Neg"), else_branch=branch("Exp"))], {"x": x, "c": np.array(True)}, ["y"]),
-        model([node("Loop", ["n", "", "x"], ["y", "z"], body=body)], {"x": x}, ["y", "z"], constants={"n": np.int64(3)}),
-        model([node("F", ["x"], ["y"], domain="local", alpha=0.5)], {"x": x}, ["y"], functions=[function], domains={"local": 1}),
-        model([node("FusedConv", ["x", "w"], ["y"], domain="com.microsoft", activation="Relu")], {"x": x}, ["y"], constants={"w": w}, domains={"com.microsoft": 1}),
-        model([node("Resize", ["x", "", "s"], ["h"]), node("ReduceMean", ["h"], ["y"], axes=[1, 2])], {"x": x}, ["y"], constants={"s": np.float32([1, 1, 2, 2])}, opset=13),
-        model([node("Constant", [], ["k"], value_ints=[1, 2, 4, 4]), node("Reshape", ["x", "k"], ["h"]), node("Split", ["h"], ["y", "z"], axis=1)], {"x": x}, ["y", "z"], opset=13),
-    ]  # fmt: skip
+        model(
+            [node("Conv", ["x", "w"], ["h"], auto_pad="SAME_UPPER"), node("Softmax", ["h"], ["y"])],
+            {"x": x},
+            ["y"],
+            constants={"w": w},
+            opset=11,
+        ),
+        model(
+            [
+                node("Relu", ["x"], ["h"]),
+                node("If", ["c"], ["y"], then_branch=branch("Neg"), else_branch=branch("Exp")),
+            ],
+            {"x": x, "c": np.array(True)},
+            ["y"],
+        ),
+        model(
+            [node("Loop", ["n", "", "x"], ["y", "z"], body=body)], {"x": x}, ["y", "z"], constants={"n": np.int64(3)}
+        ),
+        model(
+            [node("F", ["x"], ["y"], domain="local", alpha=0.5)],
+            {"x": x},
+            ["y"],
+            functions=[function],
+            domains={"local": 1},
+        ),
+        model(
+            [node("FusedConv", ["x", "w"], ["y"], domain="com.microsoft", activation="Relu")],
+            {"x": x},
+            ["y"],
+            constants={"w": w},
+            domains={"com.microsoft": 1},
+        ),
+        model(
+            [node("Resize", ["x", "", "s"], ["h"]), node("ReduceMean", ["h"], ["y"], axes=[1, 2])],
+            {"x": x},
+            ["y"],
+            constants={"s": np.float32([1, 1, 2, 2])},
+            opset=13,
+        ),
+        model(
+            [
+                node("Constant", [], ["k"], value_ints=[1, 2, 4, 4]),
+                node("Reshape", ["x", "k"], ["h"]),
+                node("Split", ["h"], ["y", "z"], axis=1),
+            ],
+            {"x": x},
+            ["y", "z"],
+            opset=13,
+        ),
+    ]
     seeds = [m.SerializeToString() for m in models]
     external = onnx.ModelProto.FromString(seeds[0])
     external.graph.initializer[0].ClearField("raw_data")

@@ -159,7 +159,7 @@ def test_nodes_out_of_order_are_sorted_and_cycles_refused() -> None:
     nodes = [node("Relu", ["b"], ["c"], "last"), node("Relu", ["a"], ["b"], "mid"), node("Relu", ["x"], ["a"], "first")]
     assert [n.name for n in load(model(nodes, X, ["c"])).nodes] == ["first", "mid", "last"]
     cycle = [node("Add", ["x", "b"], ["a"], "n"), node("Relu", ["a"], ["b"], "m")]
-    with pytest.raises(ModelError, match="cycle: node '[nm]'"):
+    with pytest.raises(ModelError, match=r"cycle: node '[nm]'"):
         load(model(cycle, X, ["b"]))
 
 

@@ -12,7 +12,7 @@ from onnx_models import assert_same, check_against_ort, load, model, ort, run
 
 from autofusion.errors import ModelError
 
-F, I, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+F = TensorProto.FLOAT
 
 
 def node(op: str, inputs: list[str], outputs: list[str], name: str = "", **attrs: Any) -> onnx.NodeProto:
@@ -77,7 +77,7 @@ def test_captures_through_several_levels() -> None:
             node("Add", ["r", "near"], ["next"]),
             node("Identity", ["go"], ["on"]),
         ],
-        [("i", I), ("go", B), ("carried", F)],
+        [("i", TensorProto.INT64), ("go", TensorProto.BOOL), ("carried", F)],
         ["on", "next", "r"],
     )
     nodes = [node("Relu", ["x"], ["far"]), node("Loop", ["n", "", "x"], ["y", "all"], body=loop)]

@@ -1,4 +1,4 @@
-"""Older operator versions: the upgraded graph against onnxruntime on the original model, or against NumPy before set 7."""
+"""Older operator versions: the upgraded graph against onnxruntime on the original model, or NumPy before set 7."""
 
 from __future__ import annotations
 
@@ -89,12 +89,30 @@ SINGLE: list[tuple[str, int, onnx.NodeProto, dict[str, tuple[int, ...]], dict[st
     ("softmax vector", 12, node("Softmax", axis=0), {"x": (7,)}, {}),
     ("dropout 7", 7, node("Dropout", outputs=("y",), ratio=0.3), ONE, {}),
     ("dropout 10", 10, node("Dropout", outputs=("y",), ratio=0.3), ONE, {}),
-    ("group norm 18", 18, node("GroupNormalization", ("x", "s", "b"), num_groups=2, epsilon=1e-2), {"x": (2, 6, 4, 3)}, {"s": np.float32([1.5, 2]), "b": np.float32([3, -1])}),
-    ("scatter", 9, node("Scatter", ("x", "i", "u"), axis=1), {"x": (2, 4), "u": (2, 2)}, {"i": np.array([[0, 2], [3, 1]])}),
+    (
+        "group norm 18",
+        18,
+        node("GroupNormalization", ("x", "s", "b"), num_groups=2, epsilon=1e-2),
+        {"x": (2, 6, 4, 3)},
+        {"s": np.float32([1.5, 2]), "b": np.float32([3, -1])},
+    ),
+    (
+        "scatter",
+        9,
+        node("Scatter", ("x", "i", "u"), axis=1),
+        {"x": (2, 4), "u": (2, 2)},
+        {"i": np.array([[0, 2], [3, 1]])},
+    ),
     ("concat 4", 7, node("Concat", ("x", "z"), axis=1), {"x": (2, 3), "z": (2, 1)}, {}),
     ("gemm 7", 7, node("Gemm", ("x", "z", "c"), alpha=0.5), {"x": (2, 3), "z": (3, 4), "c": (4,)}, {}),
     ("average pool", 7, node("AveragePool", kernel_shape=[3, 3], pads=[1, 1, 0, 1]), ONE, {}),
-    ("average pool include", 7, node("AveragePool", kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1), ONE, {}),
+    (
+        "average pool include",
+        7,
+        node("AveragePool", kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1),
+        ONE,
+        {},
+    ),
     ("max pool indices", 8, node("MaxPool", outputs=("y", "i"), kernel_shape=[2, 2], strides=[2, 2]), ONE, {}),
     ("max pool ceil", 10, node("MaxPool", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1), ONE, {}),
     ("lp pool 2", 7, node("LpPool", kernel_shape=[2, 2], p=3), ONE, {}),
@@ -103,7 +121,13 @@ SINGLE: list[tuple[str, int, onnx.NodeProto, dict[str, tuple[int, ...]], dict[st
     ("one hot", 9, node("OneHot", ("i", "d", "v")), {}, {"i": i64(1, 0, 2), "d": i64(4), "v": np.float32([0.5, 2])}),
     ("round trip dft", 17, node("DFT", ("x",), axis=1), {"x": (2, 8, 1)}, {}),
     ("grid sample", 16, node("GridSample", ("x", "g"), mode="bilinear"), {"x": (1, 2, 4, 4), "g": (1, 3, 3, 2)}, {}),
-    ("grid sample cubic", 16, node("GridSample", ("x", "g"), mode="bicubic"), {"x": (1, 2, 4, 4), "g": (1, 3, 3, 2)}, {}),
+    (
+        "grid sample cubic",
+        16,
+        node("GridSample", ("x", "g"), mode="bicubic"),
+        {"x": (1, 2, 4, 4), "g": (1, 3, 3, 2)},
+        {},
+    ),
     (
         "roi align",
         10,
@@ -116,7 +140,7 @@ SINGLE: list[tuple[str, int, onnx.NodeProto, dict[str, tuple[int, ...]], dict[st
     ("sum 8", 8, node("Sum", ("x", "z")), {"x": (2, 3), "z": (3,)}, {}),
     ("mean variance 9", 9, node("MeanVarianceNormalization"), ONE, {}),
     ("flatten 1", 7, node("Flatten", axis=2), ONE, {}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
@@ -252,28 +276,100 @@ def _selu(x: np.ndarray) -> np.ndarray:
 OLD: list[tuple[str, int, onnx.NodeProto, dict[str, tuple[int, ...]], Callable[..., np.ndarray]]] = [
     ("reshape 1", 4, node("Reshape", shape=[0, -1]), {"x": (2, 3, 4)}, lambda x: x.reshape(2, 12)),
     ("cast 1", 5, node("Cast", to="INT32"), {"x": (2, 3)}, lambda x: x.astype(np.int32)),
-    ("pad 1", 1, node("Pad", paddings=[0, 1, 2, 0], value=2.0), {"x": (2, 3)}, lambda x: np.pad(x, [(0, 2), (1, 0)], constant_values=2)),
+    (
+        "pad 1",
+        1,
+        node("Pad", paddings=[0, 1, 2, 0], value=2.0),
+        {"x": (2, 3)},
+        lambda x: np.pad(x, [(0, 2), (1, 0)], constant_values=2),
+    ),
     ("concat 1", 3, node("Concat", ("x", "z")), {"x": (2, 3), "z": (2, 1)}, lambda x, z: np.concatenate([x, z], 1)),
     ("split 1", 1, node("Split", ("x",), ("y",), axis=0, split=[2]), {"x": (2, 3)}, lambda x: x),
-    ("clip 1", 5, node("Clip", min=-0.2, max=0.2), {"x": (3, 4)}, lambda x: np.clip(x, np.float32(-0.2), np.float32(0.2))),
+    (
+        "clip 1",
+        5,
+        node("Clip", min=-0.2, max=0.2),
+        {"x": (3, 4)},
+        lambda x: np.clip(x, np.float32(-0.2), np.float32(0.2)),
+    ),
     ("relu 1", 5, node("Relu", consumed_inputs=[0]), {"x": (3, 4)}, lambda x: np.maximum(x, 0)),
-    ("prelu 6", 6, node("PRelu", ("x", "s")), {"x": (2, 3, 2, 2), "s": (3,)}, lambda x, s: np.where(x < 0, x * s[:, None, None], x)),
+    (
+        "prelu 6",
+        6,
+        node("PRelu", ("x", "s")),
+        {"x": (2, 3, 2, 2), "s": (3,)},
+        lambda x, s: np.where(x < 0, x * s[:, None, None], x),
+    ),
     ("prelu 6 one", 6, node("PRelu", ("x", "s")), {"x": (2, 3), "s": (1,)}, lambda x, s: np.where(x < 0, x * s, x)),
     ("dropout 6", 6, node("Dropout", is_test=1, ratio=0.2), {"x": (2, 3)}, lambda x: x),
-    ("gemm 6", 6, node("Gemm", ("x", "w", "b"), broadcast=1, transB=1), {"x": (2, 3), "w": (4, 3), "b": (4,)}, lambda x, w, b: x @ w.T + b),
-    ("upsample 1", 6, node("Upsample", height_scale=2.0, width_scale=3.0), {"x": (1, 1, 2, 2)}, lambda x: x.repeat(2, 2).repeat(3, 3)),
+    (
+        "gemm 6",
+        6,
+        node("Gemm", ("x", "w", "b"), broadcast=1, transB=1),
+        {"x": (2, 3), "w": (4, 3), "b": (4,)},
+        lambda x, w, b: x @ w.T + b,
+    ),
+    (
+        "upsample 1",
+        6,
+        node("Upsample", height_scale=2.0, width_scale=3.0),
+        {"x": (1, 1, 2, 2)},
+        lambda x: x.repeat(2, 2).repeat(3, 3),
+    ),
     ("selu 1", 5, node("Selu"), {"x": (3, 4)}, _selu),
-    ("global lp pool 1", 1, node("GlobalLpPool"), {"x": (1, 2, 3, 3)}, lambda x: np.sqrt((x**2).sum((2, 3), keepdims=True))),
-    ("lp pool 1", 1, node("LpPool", kernel_shape=[2, 2], p=2.0), {"x": (1, 1, 2, 2)}, lambda x: np.sqrt((x**2).sum((2, 3), keepdims=True))),
+    (
+        "global lp pool 1",
+        1,
+        node("GlobalLpPool"),
+        {"x": (1, 2, 3, 3)},
+        lambda x: np.sqrt((x**2).sum((2, 3), keepdims=True)),
+    ),
+    (
+        "lp pool 1",
+        1,
+        node("LpPool", kernel_shape=[2, 2], p=2.0),
+        {"x": (1, 1, 2, 2)},
+        lambda x: np.sqrt((x**2).sum((2, 3), keepdims=True)),
+    ),
     ("affine", 6, node("Affine", alpha=2.0, beta=1.0), {"x": (2, 3)}, lambda x: x * np.float32(2) + np.float32(1)),
-    ("scaled tanh", 6, node("ScaledTanh", alpha=2.0, beta=0.5), {"x": (2, 3)}, lambda x: np.float32(2) * np.tanh(x / 2)),
-    ("parametric softplus", 6, node("ParametricSoftplus", alpha=2.0, beta=0.5), {"x": (2, 3)}, lambda x: 2 * np.log1p(np.exp(x / 2))),
+    (
+        "scaled tanh",
+        6,
+        node("ScaledTanh", alpha=2.0, beta=0.5),
+        {"x": (2, 3)},
+        lambda x: np.float32(2) * np.tanh(x / 2),
+    ),
+    (
+        "parametric softplus",
+        6,
+        node("ParametricSoftplus", alpha=2.0, beta=0.5),
+        {"x": (2, 3)},
+        lambda x: 2 * np.log1p(np.exp(x / 2)),
+    ),
     ("scale", 6, node("Scale", scale=2.0), {"x": (2, 3)}, lambda x: 2 * x),
-    ("thresholded relu", 6, node("ThresholdedRelu", alpha=0.3), {"x": (2, 3)}, lambda x: np.where(x > 0.3, x, np.float32(0))),
-    ("image scaler", 6, node("ImageScaler", scale=2.0, bias=[1.0, 2.0]), {"x": (1, 2, 2, 2)}, lambda x: 2 * x + np.float32([1, 2]).reshape(2, 1, 1)),
+    (
+        "thresholded relu",
+        6,
+        node("ThresholdedRelu", alpha=0.3),
+        {"x": (2, 3)},
+        lambda x: np.where(x > 0.3, x, np.float32(0)),
+    ),
+    (
+        "image scaler",
+        6,
+        node("ImageScaler", scale=2.0, bias=[1.0, 2.0]),
+        {"x": (1, 2, 2, 2)},
+        lambda x: 2 * x + np.float32([1, 2]).reshape(2, 1, 1),
+    ),
     ("crop border", 6, node("Crop", border=[1, 0, 0, 2]), {"x": (1, 2, 5, 5)}, lambda x: x[:, :, :3, 1:]),
-    ("crop window", 6, node("Crop", border=[1, 2, 0, 0], scale=[2, 3]), {"x": (1, 2, 5, 5)}, lambda x: x[:, :, 2:4, 1:4]),
-]  # fmt: skip
+    (
+        "crop window",
+        6,
+        node("Crop", border=[1, 2, 0, 0], scale=[2, 3]),
+        {"x": (1, 2, 5, 5)},
+        lambda x: x[:, :, 2:4, 1:4],
+    ),
+]
 
 
 @pytest.mark.parametrize(("opset", "made", "shapes", "function"), [c[1:] for c in OLD], ids=[c[0] for c in OLD])

@@ -1,4 +1,4 @@
-"""AttributeProto to plain values: numbers, strings, lists of them, arrays, types, and graphs still in their proto form."""
+"""AttributeProto to plain values: numbers, strings, lists of them, arrays, types; graphs stay in their proto form."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ class NotConvertible(ModelError):
 class Call:
     """One source node while it is converted.
 
-    ``inputs`` has None for absent operands, none at the end. ``outputs`` are the names of the results, "" for those that
-    nobody wants. ``attrs`` hold graphs as protos: ``body`` turns one into a Graph with its captures.
+    ``inputs`` has None for absent operands, none at the end. ``outputs`` are the names of the results, "" for those
+    that nobody wants. ``attrs`` hold graphs as protos: ``body`` turns one into a Graph with its captures.
     """
 
     def __init__(

@@ -34,7 +34,7 @@ class OnnxFrontend:
         return reference(Path(path), options)
 
     def export(self, graph: Graph, path: Path, inline: bool = False) -> None:
-        """Write ``graph`` as a standard ONNX model; ``inline`` writes fused regions as plain nodes, not as functions."""
+        """Write ``graph`` as a standard ONNX model; ``inline`` writes fused regions as plain nodes, not functions."""
         from autofusion_frontend_onnx.export import export_model
 
         export_model(graph, Path(path), inline)

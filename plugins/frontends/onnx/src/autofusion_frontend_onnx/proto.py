@@ -38,7 +38,7 @@ def read_model(path: Path) -> onnx.ModelProto:
         raise ModelError(f"'{path}' is not an ONNX model; it seems to be {sniff.describe(path)}") from error
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise ModelError(
-            f"'{path}' is not an ONNX model (it has no graph with nodes or outputs); it seems to be {sniff.describe(path)}"
+            f"'{path}' is not an ONNX model: it has no nodes and no outputs; it seems to be {sniff.describe(path)}"
         )
     return model
 

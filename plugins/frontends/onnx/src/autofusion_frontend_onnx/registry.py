@@ -24,7 +24,7 @@ _TABLE: dict[tuple[str, str], list[tuple[int, Converter | None]]] = {}
 def register_converter(
     domain: str, op: str, function: Converter | None, since: int = 1, before: int | None = None
 ) -> None:
-    """Let ``function`` convert ``op`` of ``domain`` ('' is the default one) from opset ``since`` up to, not with, ``before``.
+    """Let ``function`` convert ``op`` of ``domain`` ('' is the default one) from opset ``since`` on, until ``before``.
 
     A later registration for the same range replaces the earlier one.
     """

@@ -1,4 +1,4 @@
-"""Turns the nodes of a graph (the model's, a body, a function's) into IR nodes, resolving names by ONNX's scoping rules.
+"""Turns the nodes of a graph (the model's, a body's, a function's) into IR nodes, by the scoping rules of ONNX.
 
 A body sees the names of the graphs around it. The IR has no such thing: a name that a body does not define becomes an
 input of the body's graph and an operand of the node that owns it, through as many levels as lie between.
@@ -90,7 +90,7 @@ class Scope:
     # ---- names ---------------------------------------------------------------------------------------------
 
     def lookup(self, name: str) -> Value | None:
-        """The value that ``name`` stands for here, or None. A constant from outside is copied, anything else captured."""
+        """The value that ``name`` stands for here, or None. Constants from outside are copied, all else is captured."""
         value = self.values.get(name)
         if value is not None:
             return value
@@ -131,7 +131,7 @@ class Scope:
         return [self.prefix + n if n else "" for n in names]
 
     def infer(self, node: Node) -> None:
-        """Infer the result types. In a body a contradiction may be one that no run ever meets: the type stays unknown."""
+        """Infer the result types; in a body, contradictions (that no run may ever meet) leave them unknown."""
         try:
             infer_node(node)
         except ShapeError:
@@ -162,7 +162,7 @@ class Scope:
     # ---- nodes ---------------------------------------------------------------------------------------------
 
     def nodes(self, nodes: Sequence[onnx.NodeProto], defined: Iterable[str] = ()) -> None:
-        """Import ``nodes``, in an order that defines every value before it is read; ``defined`` are names taken already."""
+        """Import ``nodes``, in an order that defines every value before it is read; ``defined`` are taken names."""
         order.check_single_assignment(nodes, {*defined, *self.stored}, self.graph.name)
         for index, node in order.in_order(nodes, self.graph.name):
             self._node(node, index)

@@ -94,7 +94,8 @@ def sparse_to_array(proto: onnx.SparseTensorProto, folder: Path | None, what: st
         flat = indices
     else:
         raise ModelError(
-            f"sparse {what} has indices of shape {indices.shape}; expected ({len(values)},) or ({len(values)}, {len(dims)})"
+            f"sparse {what} has indices of shape {indices.shape}; "
+            f"expected ({len(values)},) or ({len(values)}, {len(dims)})"
         )
     dense = np.zeros(size, values.dtype)
     dense[flat] = values
@@ -142,7 +143,8 @@ def _external(proto: TensorProto, dtype: np.dtype, dims: tuple[int, ...], folder
         size = path.stat().st_size
     except OSError as error:
         raise ModelError(
-            f"{what} has its data in '{location}', which cannot be read: {error.strerror}; keep the file beside the model"
+            f"{what} has its data in '{location}', which cannot be read: {error.strerror}; "
+            "keep the file beside the model"
         ) from error
     _check_size(what, length, expected, f"bytes of external data in '{location}'")
     if offset < 0 or offset + length > size:
@@ -175,8 +177,8 @@ def external_path(location: str, folder: Path | None, what: str) -> Path:
         path = path / part
         if path.is_symlink():
             raise ModelError(
-                f"{what} has its data in '{location}', which is a symbolic link and may lead out of the model's folder; "
-                "put the file itself there"
+                f"{what} has its data in '{location}', which is a symbolic link and may lead out of the model's "
+                "folder; put the file itself there"
             )
     if path.is_dir() or path == folder:
         raise ModelError(f"{what} has its data in '{location}', which is a folder; expected a file")

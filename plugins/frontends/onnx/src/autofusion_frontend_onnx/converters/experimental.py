@@ -1,4 +1,4 @@
-"""Operators that were experimental in the first operator sets and never became part of one, as old exporters wrote them."""
+"""Operators that were experimental in the first operator sets, and that old exporters wrote all the same."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def image_scaler(call: Call) -> list[Value]:
 
 @converter("Crop", before=10)
 def crop(call: Call) -> list[Value]:
-    """Cuts ``border`` (left, top, right, bottom) off, or a window of size ``scale`` (height, width) from left and top."""
+    """Cuts ``border`` (left, top, right, bottom) off, or a window of ``scale`` (height, width) from left and top."""
     left, top, right, bottom = call.attr("border", [0, 0, 0, 0])
     window = call.attr("scale")
     huge = np.iinfo(np.int64).max
@@ -71,7 +71,7 @@ def crop(call: Call) -> list[Value]:
 
 @converter("MeanVarianceNormalization", before=9)
 def mean_variance_normalization(call: Call) -> list[Value]:
-    """Over the spatial axes, and the channels too if ``across_channels``; the variance only if ``normalize_variance``."""
+    """Over the spatial axes, and the channels if ``across_channels``; the variance only if ``normalize_variance``."""
     x = call.required(0)
     axes = list(range(1 if call.attr("across_channels", 0) else 2, call.rank(x)))
     centred = call.emit("Sub", x, call.emit("ReduceMean", x, call.ints(axes, "axes")))

@@ -10,7 +10,7 @@ from autofusion_frontend_onnx.registry import converter
 
 @converter("Softmax", "LogSoftmax", "Hardmax", before=13)
 def softmax(call: Call) -> list[Value]:
-    """Before operator set 13 all axes from ``axis`` on count as one. Only for the last axis that is the same as today."""
+    """Before operator set 13 all axes from ``axis`` on count as one. For the last axis that is the same as today."""
     x, axis = call.required(0), call.attr("axis", 1)
     rank = len(x.shape) if x.shape is not None else None
     if axis == -1 or (rank is not None and axis in (rank - 1, -1)):

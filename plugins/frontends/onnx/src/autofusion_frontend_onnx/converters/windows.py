@@ -14,7 +14,7 @@ from autofusion_frontend_onnx.registry import converter
 
 
 def explicit_pads(call: Call, attrs: dict[str, Any], kernel: Sequence[int] | None) -> dict[str, Any]:
-    """``attrs`` with ``auto_pad`` replaced by ``pads`` if the spatial sizes of operand 0 and of the kernel are known."""
+    """``attrs`` with ``auto_pad`` replaced by ``pads``, if the spatial sizes of operand 0 and the kernel are known."""
     mode = attrs.get("auto_pad", "NOTSET")
     if mode == "NOTSET":
         return {k: v for k, v in attrs.items() if k != "auto_pad"}

@@ -16,7 +16,7 @@ _MS = "com.microsoft"
 
 @converter("DynamicQuantizeLSTM", domain=_MS)
 def dynamic_quantize_lstm(call: Call) -> list[Value | None]:
-    """Operands as LSTM, with W and R as integers [directions, inputs, 4 * hidden], then their scales and zero points."""
+    """Operands as LSTM, with integer W and R [directions, inputs, 4 * hidden], then their scales and zero points."""
     if call.operand(4) is not None or call.operand(7) is not None:
         call.fail("sequence lengths and peepholes are not supported")
     if call.attr("activations") not in (None, ["Sigmoid", "Tanh", "Tanh"], ["Sigmoid", "Tanh", "Tanh"] * 2):
