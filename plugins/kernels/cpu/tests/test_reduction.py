@@ -203,6 +203,21 @@ def test_blocked_offers(isa):
 
 
 @pytest.mark.parametrize("isa", RUNNABLE)
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_blocked_operand_and_plain_totals(keepdims, isa):
+    block = {"avx512": 16, "avx2": 8, "neon": 4}[isa]
+    x = array(2, 48, 7, 7)
+    inputs, attrs = [x, np.array([2, 3])], {"keepdims": keepdims}
+    check(offers, "ReduceMean", inputs, attrs, isa=isa, threads=2, constants=[1], rtol=1e-6, atol=1e-6)
+    node = make_node("ReduceMean", inputs, attrs, [1])
+    node.output.type = of_array(np.mean(x, (2, 3), keepdims=bool(keepdims)))
+    made = offers(node, target_for(isa))
+    assert not isinstance(made, Refused)
+    layouts = [(o.inputs[0].layout.block, o.outputs[0].layout.block) for o in made]
+    assert layouts == ([(0, 0), (block, block), (block, 0)] if keepdims else [(0, 0), (block, 0)])
+
+
+@pytest.mark.parametrize("isa", RUNNABLE)
 @pytest.mark.parametrize("axes", [[1], [0], [-1, 0]], ids=str)
 @pytest.mark.parametrize("keepdims", [0, 1])
 def test_fused_reduction(axes, keepdims, isa):

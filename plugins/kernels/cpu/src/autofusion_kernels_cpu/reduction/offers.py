@@ -48,13 +48,18 @@ def offers(node: Node, target: Target) -> list[Offer] | Refused:
     if kind is not None and problem.anchor.op not in KINDS[kind]:
         return Refused(f"operator '{problem.anchor.op}' is no anchor of kind '{kind}'")
     isa = host_isa(target.isa)
-    found = [_offer(node, problem, PLAIN, isa, target)]
-    if _blockable(problem, isa.lanes):
-        found.append(_offer(node, problem, Layout(isa.lanes), isa, target))
+    found = [_offer(node, problem, PLAIN, PLAIN, isa, target)]
+    blocked = Layout(isa.lanes)
+    if _blockable(problem):
+        if problem.keeps_axes:
+            found.append(_offer(node, problem, blocked, blocked, isa, target))
+        if not problem.full_results and not problem.row and problem.space[1] % isa.lanes == 0:
+            # The usual end of a convolutional network: whole blocks of totals are plain already.
+            found.append(_offer(node, problem, blocked, PLAIN, isa, target))
     return found
 
 
-def _offer(node: Node, problem: Problem, layout: Layout, isa: Isa, target: Target) -> Offer:
+def _offer(node: Node, problem: Problem, layout: Layout, result: Layout, isa: Isa, target: Target) -> Offer:
     estimate = node_estimate(node, target)
     blocked = {
         leaf.operand
@@ -68,7 +73,7 @@ def _offer(node: Node, problem: Problem, layout: Layout, isa: Isa, target: Targe
             None if v is None else Operand(layout if i in blocked else PLAIN, strided=True)
             for i, v in enumerate(node.inputs)
         ),
-        outputs=tuple(Operand(layout, bordered=bool(layout.block), strided=True) for _ in node.outputs),
+        outputs=tuple(Operand(result, bordered=bool(result.block), strided=result == layout) for _ in node.outputs),
         bind=partial(_bind, problem, layout.block, isa, estimate.workers),
         seconds=estimate.seconds,
         numerics=Numerics.REASSOCIATED,
@@ -100,9 +105,9 @@ def _in_blocks(leaf: Leaf, problem: Problem) -> bool:
     return channels > 1 or (axis == 1 and problem.space[1] == 1)
 
 
-def _blockable(problem: Problem, block: int) -> bool:
+def _blockable(problem: Problem) -> bool:
     """True if a vector can be a block of channels: they are kept, and what differs by channel can be had in blocks."""
-    if len(problem.space) < 3 or not problem.keeps_axes or problem.groups or any(a < 2 for a in problem.axes):
+    if len(problem.space) < 3 or problem.groups or any(a < 2 for a in problem.axes):
         return False
     values = [v for _, v in (*problem.full_results, *problem.row_results)]
     if any(v.tensor.dtype != np.float32 for v in values):
@@ -146,14 +151,22 @@ def _bind(
         refs.append(ref)
         strides.append(_over_axes(problem, block, shape, own, blocked, row))
 
+    def split(aligned: tuple[int, ...]) -> tuple[int, ...]:
+        """Strides of a plain result over the axes of a blocked nest."""
+        return (aligned[0], aligned[1] * block, *aligned[2:-1], aligned[1])
+
     def add_leaf(leaf: Leaf, row: bool) -> None:
         blocked = bool(block) and _in_blocks(leaf, problem)
         add(*leaf_memory(leaf, inputs, len(space), block if blocked else 0), blocked, row)
 
     def add_result(number: int, row: bool) -> None:
         view = outputs[number]
-        shape = view.shape if not block else (view.shape[0], -(-view.shape[1] // block), *view.shape[2:])
-        add(Ref(view), shape, view.strides, bool(block), row)
+        if not view.layout.block:
+            add(Ref(view), view.shape, view.strides, False, row)
+            if block:
+                strides[-1] = split(strides[-1])
+            return
+        add(Ref(view), (view.shape[0], -(-view.shape[1] // block), *view.shape[2:]), view.strides, True, row)
 
     for leaf in problem.full:
         add_leaf(leaf, False)
