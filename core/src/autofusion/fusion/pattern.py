@@ -140,6 +140,7 @@ def either(*alternatives: Operand) -> Either:
 class Match:
     """A successful match: ``root`` and ``nodes`` (root first), values and nodes by pattern name.
 
+    ``memo`` is the rule's own: what ``check`` has worked out, ``rewrite`` need not work out again.
     ``match["x"]`` is the value bound to ``x``; ``match.node("conv")`` the node of the pattern node named ``conv``;
     ``match.array("scale")`` the data of a constant.
     """
@@ -150,6 +151,7 @@ class Match:
     named: dict[str, Node] = field(default_factory=dict)
     chains: dict[str, list[Node]] = field(default_factory=dict)
     shared: set[Node] = field(default_factory=set)
+    memo: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Value:
         return self.values[name]

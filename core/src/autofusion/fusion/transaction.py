@@ -38,11 +38,20 @@ def apply(rule: RewriteRule, match: Match, graph: Graph) -> Applied:
     try:
         results = list(rule.rewrite(match, builder))
         notes.require_untouched(builder.made)
+        _own_origin_first(match, builder.made)
         _check(match, results, builder.made, graph)
     except BaseException:
         notes.restore()
         raise
     return _commit(match, results, builder.made, graph)
+
+
+def _own_origin_first(match: Match, made: Sequence[Node]) -> None:
+    """A node that takes the place of one of its kind keeps that one's name in front: reports call it by the first."""
+    for node in made:
+        old = next((n for n in match.nodes if n.op == node.op and n.origin), None)
+        if old is not None and node.origin[0] != old.origin[0]:
+            node.origin = tuple(dict.fromkeys((*old.origin, *node.origin)))
 
 
 def _survives(node: Node, match: Match) -> bool:

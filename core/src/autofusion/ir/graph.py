@@ -148,8 +148,8 @@ class Node:
 
     @property
     def label(self) -> str:
-        """How reports name the node: ``Conv 'conv1'``."""
-        return f"{self.op} '{self.origin[0] if len(self.origin) == 1 else self.name}'"
+        """How reports name the node, by the first source-model node that it stands for: ``Conv 'conv1'``."""
+        return f"{self.op} '{self.origin[0] if self.origin else self.name}'"
 
     def __repr__(self) -> str:
         operands = ", ".join("-" if v is None else f"%{v.name}" for v in self.inputs)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from autofusion.fusion.facts import arrow, is_float, not_constant, spread
+from autofusion.fusion.facts import is_float, not_constant, spread
 from autofusion.fusion.pattern import Match, op, var
 from autofusion.fusion.rule import Builder, Refusal, RewriteRule, Stage
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import attribute
-from autofusion_rules_conv.fold_affine import check_affine, read_layer, rewrite_affine
-from autofusion_rules_conv.linear import biased_layer, rounded, unfit
+from autofusion_rules_conv.fold_affine import Affine, check_with, rewrite
+from autofusion_rules_conv.linear import Layer, biased_layer, rounded, unfit
 
 _STATISTICS = (var("scale"), var("shift"), var("mean"), var("variance"))
 
@@ -35,25 +35,17 @@ def statistics(node: Node) -> tuple[np.ndarray, np.ndarray] | Refusal:
     return scale, shift
 
 
-def _check_fold(match: Match) -> Refusal | None:
+def _affine_of_layer(match: Match, layer: Layer) -> Affine | Refusal:
     affine = statistics(match.root)
     if isinstance(affine, Refusal):
-        return Refusal(f"{arrow(match.node('layer'), match.root)}: {affine.reason}", affine.culprit)
-    found = read_layer(match)
-    if isinstance(found, Refusal):
-        return found
-    if found.axis != 1 or found.channels != len(affine[0]):
-        return Refusal(
-            f"{arrow(found.node, match.root)}: it normalises axis 1, the product's columns are axis {found.axis}",
-            match.root,
-        )
-    return check_affine(match, *affine)
+        return affine
+    if layer.axis != 1 or layer.channels != len(affine[0]):
+        return Refusal(f"it normalises axis 1, the product's columns are axis {layer.axis}", match.root)
+    return affine
 
 
 def _rewrite_fold(match: Match, builder: Builder) -> list[Value]:
-    affine = statistics(match.root)
-    assert not isinstance(affine, Refusal)
-    return _padded(match, rewrite_affine(match, builder, *affine))
+    return _padded(match, rewrite(match, builder))
 
 
 def _padded(match: Match, results: list[Value]) -> list[Value]:
@@ -64,7 +56,7 @@ def _padded(match: Match, results: list[Value]) -> list[Value]:
 
 def _check_affine(match: Match) -> Refusal | None:
     node = match.root
-    affine = statistics(node)
+    affine = match.memo["affine"] = statistics(node)
     if isinstance(affine, Refusal):
         return affine
     x = match["x"]
@@ -78,8 +70,7 @@ def _check_affine(match: Match) -> Refusal | None:
 
 
 def _rewrite_affine(match: Match, builder: Builder) -> list[Value]:
-    affine = statistics(match.root)
-    assert not isinstance(affine, Refusal)
+    affine = match.memo["affine"]
     x = match["x"]
     assert x.shape is not None and x.dtype is not None
     scale, shift = (spread(rounded(v, x.dtype), len(x.shape), 1) for v in affine)
@@ -92,7 +83,7 @@ FOLD_BATCH_NORM = RewriteRule(
     "conv.fold_batch_norm",
     op("BatchNormalization", biased_layer(), *_STATISTICS),
     _rewrite_fold,
-    _check_fold,
+    check_with(_affine_of_layer),
     Stage.FOLD,
     doc="""Fold a BatchNormalization into the weights and bias of the layer before it.
 

@@ -6,6 +6,9 @@ after constant folding) is such an affine map, so these rules are about arithmet
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 
 from autofusion.fusion.facts import arrow, axis_vector, is_parameter, not_constant
@@ -26,98 +29,90 @@ from autofusion_rules_conv.linear import (
 )
 
 
-def read_layer(match: Match) -> Layer | Refusal:
-    """The linear layer of a match, with the Add behind a MatMul as its bias."""
-    found = describe(match.node("layer"), match.get("bias"))
-    if isinstance(found, Refusal):
-        return Refusal(f"{arrow(match.node('layer'), match.root)}: {found.reason}", found.culprit)
-    return found
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """What is to be done: multiply the layer's outputs (None: do not), and give it this bias."""
+
+    layer: Layer
+    scale: np.ndarray | None
+    bias: np.ndarray
 
 
-def check_affine(match: Match, scale: np.ndarray | None, shift: np.ndarray | None) -> Refusal | None:
-    """May ``layer * scale + shift`` be folded? Both are vectors over the output channels, None where there is none."""
-    found = read_layer(match)
-    if isinstance(found, Refusal):
-        return found
-    bias = found.bias_vector
-    site = arrow(found.node, match.root)
+Affine = tuple[np.ndarray | None, np.ndarray | None]
+"""Scale and shift, vectors over the output channels; None where there is none."""
+
+
+def plan(match: Match, affine_of: Callable[[Match, Layer], Affine | Refusal]) -> Fold | Refusal:
+    """What folding ``layer * scale + shift`` takes, or why it may not be done. ``affine_of`` reads scale and shift."""
+    node = match.node("layer")
+    site = arrow(node, match.root)
+    layer = describe(node, match.get("bias"))
+    if isinstance(layer, Refusal):
+        return Refusal(f"{site}: {layer.reason}", layer.culprit)
+    affine = affine_of(match, layer)
+    if isinstance(affine, Refusal):
+        return Refusal(f"{site}: {affine.reason}", affine.culprit)
+    bias = layer.bias_vector
     if bias is None:
-        name = found.bias.name if found.bias else "?"
-        return Refusal(f"{site}: the bias '{name}' is not along the channel axis", found.bias)
+        name = layer.bias.name if layer.bias else "?"
+        return Refusal(f"{site}: the bias '{name}' is not along the channel axis", layer.bias)
+    scale, shift = affine
     for vector, name in ((scale, "scale"), (shift, "shift")):
         if vector is not None and not np.isfinite(vector).all():
             return Refusal(f"{site}: its {name} is not finite", match.root)
     if scale is not None:
-        refusal = overflow(found, output_factor(found, scale))
+        refusal = overflow(layer, output_factor(layer, scale))
         if refusal is not None:
             return Refusal(f"{site}: {refusal.reason}", refusal.culprit)
-    return unfit(folded_bias(bias, scale, shift), found.dtype, f"{site}: the folded bias", match.root)
+        bias = bias * scale
+    if shift is not None:
+        bias = bias + shift
+    refusal = unfit(bias, layer.dtype, f"{site}: the folded bias", match.root)
+    return refusal or Fold(layer, scale, bias)
 
 
-def folded_bias(bias: np.ndarray, scale: np.ndarray | None, shift: np.ndarray | None) -> np.ndarray:
-    """``bias * scale + shift``."""
-    result = bias if scale is None else bias * scale
-    return result if shift is None else result + shift
+def check_with(affine_of: Callable[[Match, Layer], Affine | Refusal]) -> Callable[[Match], Refusal | None]:
+    """A rule's ``check``; what it works out is kept for ``rewrite``."""
+
+    def check(match: Match) -> Refusal | None:
+        found = match.memo["fold"] = plan(match, affine_of)
+        return found if isinstance(found, Refusal) else None
+
+    return check
 
 
-def rewrite_affine(match: Match, builder: Builder, scale: np.ndarray | None, shift: np.ndarray | None) -> list[Value]:
+def rewrite(match: Match, builder: Builder) -> list[Value]:
     """The layer with the affine map in its weights and bias."""
-    found = read_layer(match)
-    assert isinstance(found, Layer)
-    bias = found.bias_vector
-    assert bias is not None
-    weight = None if scale is None else scaled(found, output_factor(found, scale))
-    return [rebuild(found, weight, folded_bias(bias, scale, shift), builder)]
+    fold: Fold = match.memo["fold"]
+    layer = fold.layer
+    weight = None if fold.scale is None else scaled(layer, output_factor(layer, fold.scale))
+    return [rebuild(layer, weight, fold.bias, builder)]
 
 
-def _operand(match: Match) -> np.ndarray | Refusal:
-    """The constant of the match as a vector over the output channels."""
-    value, found = match["c"], read_layer(match)
-    if isinstance(found, Refusal):
-        return found
-    site = arrow(found.node, match.root)
+def _affine(match: Match, layer: Layer) -> Affine | Refusal:
+    """What the root does to the layer's result."""
+    root, value = match.root, match["c"]
     if value.const is None:
-        return Refusal(f"{site}: {not_constant(value)}", value)
-    vector = axis_vector(value.const, found.rank, found.axis, found.channels)
+        return Refusal(not_constant(value), value)
+    vector = axis_vector(value.const, layer.rank, layer.axis, layer.channels)
     if vector is None:
         return Refusal(
-            f"{site}: constant '{value.name}' {list(value.const.shape)} is not along the channel axis "
-            f"({found.channels} channels on axis {found.axis} of {found.rank})",
+            f"constant '{value.name}' {list(value.const.shape)} is not along the channel axis "
+            f"({layer.channels} channels on axis {layer.axis} of {layer.rank})",
             value,
         )
-    return vector
-
-
-def _affine(match: Match) -> tuple[np.ndarray | None, np.ndarray | None] | Refusal:
-    """What the root does to the layer's result, as scale and shift."""
-    vector = _operand(match)
-    if isinstance(vector, Refusal):
-        return vector
-    root = match.root
     if root.op == "Mul":
         return vector, None
     if root.op == "Div":
-        if not vector.all():
-            return Refusal(f"{arrow(match.node('layer'), root)}: '{match['c'].name}' holds a zero", match["c"])
-        return 1.0 / vector, None
+        return (1.0 / vector, None) if vector.all() else Refusal(f"'{value.name}' holds a zero", value)
     if root.op == "Add":
         return None, vector
-    if root.inputs[0] is match["c"]:
+    if root.inputs[0] is value:
         return np.full(vector.shape, -1.0), vector
     return None, -vector
 
 
-def _check(match: Match) -> Refusal | None:
-    affine = _affine(match)
-    return affine if isinstance(affine, Refusal) else check_affine(match, *affine)
-
-
-def _rewrite(match: Match, builder: Builder) -> list[Value]:
-    affine = _affine(match)
-    assert not isinstance(affine, Refusal)
-    return rewrite_affine(match, builder, *affine)
-
-
+_check = check_with(_affine)
 _C = var("c", where=is_parameter)
 
 
@@ -138,7 +133,7 @@ def _is_bias(node: Node) -> bool:
 FOLD_SCALE = RewriteRule(
     "conv.fold_scale",
     op(("Mul", "Div"), biased_layer(), _C, where=_folds),
-    _rewrite,
+    rewrite,
     _check,
     Stage.FOLD,
     doc="""Multiply the weights instead of the result.
@@ -154,7 +149,7 @@ FOLD_SCALE = RewriteRule(
 FOLD_BIAS = RewriteRule(
     "conv.fold_bias",
     op(("Add", "Sub"), layer(), _C, where=_folds),
-    _rewrite,
+    rewrite,
     _check,
     Stage.FOLD,
     doc="""Add to the bias instead of to the result.
@@ -174,7 +169,7 @@ FOLD_SECOND_BIAS = RewriteRule(
         _C,
         where=_folds,
     ),
-    _rewrite,
+    rewrite,
     _check,
     Stage.FOLD,
     doc="""Add two biases of a MatMul before they are needed.
@@ -188,7 +183,7 @@ FOLD_SECOND_BIAS = RewriteRule(
 FOLD_DIFFERENCE = RewriteRule(
     "conv.fold_difference",
     op("Sub", _C, layer(), where=_folds),
-    _rewrite,
+    rewrite,
     _check,
     Stage.FOLD,
     doc="""Negate the weights where the result is subtracted from a constant.

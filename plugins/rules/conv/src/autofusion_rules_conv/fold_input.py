@@ -65,7 +65,7 @@ def _scale(match: Match) -> tuple[Layer, np.ndarray] | Refusal:
 
 
 def _check_scale(match: Match) -> Refusal | None:
-    read = _scale(match)
+    read = match.memo["scale"] = _scale(match)
     if isinstance(read, Refusal):
         return read
     layer, vector = read
@@ -74,9 +74,7 @@ def _check_scale(match: Match) -> Refusal | None:
 
 
 def _rewrite_scale(match: Match, builder: Builder) -> list[Value]:
-    read = _scale(match)
-    assert not isinstance(read, Refusal)
-    layer, vector = read
+    layer, vector = match.memo["scale"]
     return [rebuild(layer, scaled(layer, input_factor(layer, vector)), None, builder, match["x"])]
 
 
@@ -112,16 +110,14 @@ def _unpadded(node: Node) -> bool:
 
 
 def _check_shift(match: Match) -> Refusal | None:
-    read = _shift(match)
+    read = match.memo["shift"] = _shift(match)
     if isinstance(read, Refusal):
         return read
     return unfit(read[1], read[0].dtype, f"{_site(match)}: the folded bias", match.root)
 
 
 def _rewrite_shift(match: Match, builder: Builder) -> list[Value]:
-    read = _shift(match)
-    assert not isinstance(read, Refusal)
-    layer, bias = read
+    layer, bias = match.memo["shift"]
     return [rebuild(layer, None, bias, builder, match["x"])]
 
 
