@@ -33,7 +33,9 @@ OPERANDS = {
     **dict.fromkeys(("Add", "Div", "Mul", "Sub"), (F, F)),
     "BatchNormalization": [F, *[np.zeros(3, np.float32)] * 4],
     "BitwiseNot": [I],
+    "DequantizeLinear": [I, F],
     "Not": [B],
+    "QuantizeLinear": [F, F],
     "Where": [B, F, F],
 }
 ATTRIBUTES = {"Cast": {"to": np.dtype(np.float16)}, "BitShift": {"direction": "LEFT"}, "Mod": {"fmod": 1}}

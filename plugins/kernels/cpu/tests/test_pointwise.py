@@ -358,6 +358,23 @@ def test_batch_normalization(layout, isa):
 
 
 @pytest.mark.parametrize("isa", RUNNABLE)
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16], ids=lambda d: np.dtype(d).name)
+def test_quantize_and_dequantize(dtype, isa):
+    rng = np.random.default_rng(0)
+    x = (rng.standard_normal((3, 5, 21)) * 50).astype(np.float32)
+    x.reshape(-1)[:6] = [np.nan, np.inf, -np.inf, 1e9, -1e9, 0.5]
+    info = np.iinfo(dtype)
+    for shape, attrs in [((), {}), ((1,), {}), ((5,), {}), ((3,), {"axis": 0}), ((21,), {"axis": -1})]:
+        scale = (rng.random(shape) + 0.1).astype(np.float32)
+        zero = rng.integers(info.min // 2, info.max // 2, shape).astype(dtype)
+        for constants in ([], [1, 2]):
+            check(offers, "QuantizeLinear", [x, scale, zero], attrs, isa=isa, constants=constants)
+            q = rng.integers(info.min, info.max + 1, x.shape).astype(dtype)
+            check(offers, "DequantizeLinear", [q, scale, zero], attrs, isa=isa, constants=constants, rtol=2e-7)
+            check(offers, "DequantizeLinear", [q, scale], attrs, isa=isa, constants=constants[:1], rtol=2e-7)
+
+
+@pytest.mark.parametrize("isa", RUNNABLE)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_region(threads, isa):
     """Several operands and results, a constant inside the body, values that do not change along a row."""

@@ -22,7 +22,7 @@ from autofusion.ir.graph import Value as GraphValue
 from autofusion.ir.operators import attribute
 from autofusion_kernels_cpu.codegen import elements, vmath
 from autofusion_kernels_cpu.codegen.builder import Function
-from autofusion_kernels_cpu.codegen.values import F32, I1, Operandish, Value
+from autofusion_kernels_cpu.codegen.values import F32, I1, I32, Operandish, Value
 
 Emitter = Callable[[Function, Node, Sequence[Value | None]], Value]
 
@@ -243,6 +243,31 @@ def _batch_normalization(f: Function, node: Node, x: Sequence[Value | None]) -> 
     return f.fma(a - mean, slope, bias)
 
 
+def _as_float(f: Function, node: Node, index: int, x: Value) -> Value:
+    return x if x.type.element == F32 else f.from_unsigned(x, F32) if _unsigned(node, index) else f.convert(x, F32)
+
+
+def _dequantize(f: Function, node: Node, x: Sequence[Value | None]) -> Value:
+    a, scale, zero = (*x, None)[:3]
+    assert a is not None and scale is not None
+    y = _as_float(f, node, 0, a)
+    if zero is not None:
+        y = y - _as_float(f, node, 2, zero)
+    return y * scale
+
+
+def _quantize(f: Function, node: Node, x: Sequence[Value | None]) -> Value:
+    """Round half to even, add the zero point, saturate; NaN becomes 0."""
+    a, scale, zero = (*x, None)[:3]
+    assert a is not None and scale is not None
+    y = f.rint(_as_float(f, node, 0, a) / scale)
+    if zero is not None:
+        y = y + _as_float(f, node, 2, zero)
+    limits = np.iinfo(node.output.tensor.dtype)
+    y = f.min(f.max(y, float(limits.min)), float(limits.max))
+    return f.convert(f.convert(y, I32), elements.register_type(node.output.tensor.dtype))
+
+
 def _where(f: Function, node: Node, x: Sequence[Value | None]) -> Value:
     assert x[0] is not None and x[1] is not None and x[2] is not None
     return f.select(x[0], x[1], x[2])
@@ -275,6 +300,7 @@ OPS: Mapping[str, PointwiseOp] = {
     "Clip": PointwiseOp(_clip, **_ARITHMETIC),
     "Cos": PointwiseOp(_unary(vmath.cos)),
     "Cosh": PointwiseOp(_unary(vmath.cosh)),
+    "DequantizeLinear": PointwiseOp(_dequantize, single=False, integers=True),
     "Div": PointwiseOp(_div, **_ARITHMETIC),
     "Elu": PointwiseOp(_attributes(vmath.elu, "alpha")),
     "Equal": PointwiseOp(_comparison("eq"), double=True, integers=True, booleans=True),
@@ -304,6 +330,7 @@ OPS: Mapping[str, PointwiseOp] = {
     "Or": PointwiseOp(_binary(lambda f, a, b: a | b), single=False, booleans=True),
     "PRelu": PointwiseOp(_binary(_leaky), double=True),
     "Pow": PointwiseOp(_pow),
+    "QuantizeLinear": PointwiseOp(_quantize),
     "Reciprocal": PointwiseOp(_unary(lambda f, x: 1.0 / x), double=True),
     "Relu": PointwiseOp(_unary(lambda f, x: f.max(x, 0)), **_ARITHMETIC),
     "Round": PointwiseOp(_unary(lambda f, x: f.rint(x)), double=True),
@@ -327,6 +354,22 @@ OPS: Mapping[str, PointwiseOp] = {
 }
 
 
+_QUANTIZE = ("DequantizeLinear", "QuantizeLinear")
+
+
+def parameter_shape(node: Node, index: int) -> tuple[int, ...] | None:
+    """The shape that operand ``index`` broadcasts with if it lies along another axis than trailing alignment says."""
+    if index == 0 or node.op not in (*_QUANTIZE, "BatchNormalization"):
+        return None
+    x, value = node.inputs[0], node.inputs[index]
+    assert x is not None and value is not None
+    rank, own = len(x.tensor.static_shape), value.tensor.static_shape
+    if len(own) != 1 or (own[0] == 1 and node.op in _QUANTIZE):
+        return None
+    axis = attribute(node, "axis") % rank if node.op in _QUANTIZE else 1
+    return (own[0],) + (1,) * (rank - 1 - axis)
+
+
 def refusal(node: Node) -> str | None:
     """Why the table cannot emit ``node``, or None if it can."""
     op = OPS.get(node.op)
@@ -338,6 +381,11 @@ def refusal(node: Node) -> str | None:
             return f"element type {'unknown' if dtype is None else dtype_name(dtype)} has no vector kernel"
     if node.op == "BatchNormalization" and (attribute(node, "training_mode") or len(node.outputs) > 1):
         return "BatchNormalization in training mode updates its statistics"
+    if node.op in _QUANTIZE:
+        if attribute(node, "block_size"):
+            return f"operator '{node.op}' has no vector kernel for blocks of an axis"
+        if node.op == "QuantizeLinear" and node.output.tensor.dtype.kind not in "iu":
+            return f"operator 'QuantizeLinear' has no vector kernel for {dtype_name(node.output.tensor.dtype)}"
     # The element type that matters is that of the values, which for Where is behind the condition.
     first = dtypes[1] if node.op == "Where" else dtypes[0]
     assert first is not None

@@ -14,7 +14,7 @@ import numpy as np
 
 from autofusion.ir.dtypes import dtype_name
 from autofusion.ir.graph import FUSED, Node, Value
-from autofusion_kernels_cpu.codegen.pointwise_ops import refusal, scalar_constant
+from autofusion_kernels_cpu.codegen.pointwise_ops import parameter_shape, refusal, scalar_constant
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,15 +101,9 @@ def make_region(
     for value, shape in reads:
         use(value, shape)
     for each in nodes:
-        rank = len(each.output.tensor.static_shape)
         for i, value in enumerate(each.inputs):
-            if value is None:
-                continue
-            if each.op == "BatchNormalization" and i:
-                # Parameters lie along axis 1.
-                use(value, (value.tensor.static_shape[0],) + (1,) * (rank - 2))
-            else:
-                use(value)
+            if value is not None:
+                use(value, parameter_shape(each, i))
         made.add(each.output)
     for value in results:
         use(value)
