@@ -146,13 +146,17 @@ def test_symbols_and_unknown_dims() -> None:
     assert graph.inputs[0].shape == ("batch", None, None, None) == graph.outputs[0].shape
 
 
-def test_stated_types_complete_inferred_ones_and_never_overrule_them() -> None:
+def test_stated_types_count_where_nothing_is_inferred() -> None:
     nodes = [node("NonZero", ["x"], ["i"]), node("Relu", ["x"], ["y"])]
     source = model(nodes, X, ["i", "y"])
     source.graph.output[0].CopyFrom(helper.make_tensor_value_info("i", TensorProto.INT64, [2, "count"]))
     source.graph.output[1].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, [7, 3]))
     graph = load(source)
-    assert graph.outputs[0].shape == (2, "count") and graph.outputs[1].shape == (2, 3)
+    assert graph.outputs[0].shape == (2, None) and graph.outputs[1].shape == (2, 3)
+    odd = [node("Odd", ["x"], ["y"], domain="my.ops")]
+    source = model(odd, X, ["y"], domains={"my.ops": 1})
+    source.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.INT8, [7, "n"]))
+    assert str(load(source).outputs[0].type) == "i8[7, n]"
 
 
 def test_nodes_out_of_order_are_sorted_and_cycles_refused() -> None:

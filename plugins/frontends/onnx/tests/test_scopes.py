@@ -100,6 +100,28 @@ def test_overridable_default_is_captured_and_not_copied() -> None:
     assert_same(run(graph, inputs), [X["x"] + 5])
 
 
+def test_loop_whose_counter_is_a_vector_and_whose_stated_sizes_are_stale() -> None:
+    """The counter's rank shows in the result: a row is gathered for a scalar, a matrix for a vector of one."""
+    stale = [("i", TensorProto.INT64, [1]), ("go", TensorProto.BOOL, [1]), ("a", F, [1, 3])]
+    step = helper.make_graph(
+        [
+            node("Gather", ["x", "i"], ["row"]),
+            node("Add", ["a", "row"], ["b"]),
+            node("Identity", ["go"], ["on"]),
+        ],
+        "step",
+        [helper.make_tensor_value_info(*s) for s in stale],
+        [onnx.ValueInfoProto(name=n) for n in ("on", "b", "row")],
+    )
+    inputs = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
+    constants = {"n": np.int64([2]), "t": np.array([True])}
+    source = model(
+        [node("Loop", ["n", "t", "x"], ["y", "rows"], body=step)], inputs, ["y", "rows"], constants=constants
+    )
+    graph = check_against_ort(source, inputs)
+    assert run(graph, inputs)[1].shape == (2, 1, 3)
+
+
 def test_scan_with_captures() -> None:
     step = body([node("Add", ["s", "t"], ["s1"]), node("Mul", ["s1", "k"], ["o"])], [("s", F), ("t", F)], ["s1", "o"])
     inputs = {"s0": np.float32([0, 0]), "seq": np.float32([[1, 2], [3, 4], [5, 6]]), "k": np.float32([10, 100])}

@@ -177,4 +177,5 @@ class Call:
 
     def body(self, proto: onnx.GraphProto, name: str) -> tuple[Graph, list[tuple[Value, Value]]]:
         """Import a subgraph; also return its captures, as (value here, input of the body) pairs."""
-        return self.scope.body(proto, f"{self.name}/{name}")
+        scalars = 2 if self.op == "Loop" and not self.domain else 0
+        return self.scope.body(proto, f"{self.name}/{name}", scalars)

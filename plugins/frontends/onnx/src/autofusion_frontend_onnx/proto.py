@@ -97,31 +97,16 @@ def _dim(dim: Any) -> Dim:
 
 
 def merge(inferred: Type | None, declared: Type | None) -> Type | None:
-    """What is known from both; where they contradict each other, inference is right (declarations go stale)."""
-    match inferred, declared:
-        case None, _:
-            return declared
-        case TensorType(), TensorType():
-            if inferred.dtype != declared.dtype or declared.shape is None:
-                return inferred
-            if inferred.shape is None:
-                return inferred.with_shape(declared.shape)
-            if len(inferred.shape) != len(declared.shape):
-                return inferred
-            return inferred.with_shape(tuple(map(_merge_dim, inferred.shape, declared.shape)))
-        case SequenceType(), SequenceType():
-            return SequenceType(merge(inferred.element, declared.element) or inferred.element)
-        case OptionalType(), OptionalType():
-            return OptionalType(merge(inferred.element, declared.element) or inferred.element)
-    return inferred
+    """The inferred type; what the file says only counts where nothing is inferred.
 
-
-def _merge_dim(inferred: Dim, declared: Dim) -> Dim:
-    if isinstance(inferred, int):
-        return inferred
-    if isinstance(declared, int):
+    Stated shapes go stale when someone edits a model's inputs, and runtimes ignore them. So of a tensor whose rank is
+    not inferred only the rank is taken over, not its sizes.
+    """
+    if inferred is None:
         return declared
-    return declared if inferred is None else inferred
+    if isinstance(inferred, TensorType) and isinstance(declared, TensorType) and inferred.shape is None:
+        return inferred.with_shape(None if declared.shape is None else (None,) * len(declared.shape))
+    return inferred
 
 
 def type_proto(type_: Type | None) -> onnx.TypeProto:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import onnx
 from autofusion.errors import ModelError, OptionError, ShapeError, nearest
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.infer import infer_node
-from autofusion.ir.types import Type, of_array
+from autofusion.ir.types import TensorType, Type, of_array
 from autofusion_frontend_onnx import order, proto
 from autofusion_frontend_onnx.attributes import read_attributes
 from autofusion_frontend_onnx.call import Call
@@ -147,10 +148,10 @@ class Scope:
         """Take note of the initialisers; each is read when something uses it."""
         folder = self.model.folder
         for tensor in graph.initializer:
-            self._store(tensor.name, lambda t=tensor: to_array(t, folder, f"initialiser '{t.name}'"))
+            self._store(tensor.name, partial(to_array, tensor, folder, f"initialiser '{tensor.name}'"))
         for sparse in graph.sparse_initializer:
             name = sparse.values.name
-            self._store(name, lambda s=sparse, n=name: sparse_to_array(s, folder, f"initialiser '{n}'"))
+            self._store(name, partial(sparse_to_array, sparse, folder, f"initialiser '{name}'"))
 
     def _store(self, name: str, read: Callable[[], np.ndarray]) -> None:
         if not name:
@@ -177,6 +178,7 @@ class Scope:
         domain = proto.domain_name(node.domain)
         key = (domain, node.op_type, node.overload)
         function = self.model.functions.get(key)
+        results: Sequence[Value | None]
         if function is not None:
             results = self.inline(function, key, node.attribute, inputs, name, node.output)
         else:
@@ -243,10 +245,13 @@ class Scope:
                 value.name = self.graph.unique_value_name(self.prefix + wanted)
         return results
 
-    def body(self, source: onnx.GraphProto, name: str) -> tuple[Graph, list[tuple[Value, Value]]]:
-        """Import a subgraph; return it with its captures, as (value out here, input of the subgraph) pairs."""
+    def body(self, source: onnx.GraphProto, name: str, scalars: int = 0) -> tuple[Graph, list[tuple[Value, Value]]]:
+        """Import a subgraph; return it with its captures, as (value out here, input of the subgraph) pairs.
+
+        The first ``scalars`` inputs are scalars in the IR, even where the source has them as vectors of one element.
+        """
         inner = self.child(name)
-        inner.graph_of(source)
+        inner.graph_of(source, scalars=scalars)
         return inner.graph, inner.captures
 
     def child(self, name: str) -> Scope:
@@ -271,15 +276,17 @@ class Scope:
         self.captures.append((outside, inside))
         return inside
 
-    def graph_of(self, source: onnx.GraphProto, outputs: Sequence[str] = ()) -> None:
+    def graph_of(self, source: onnx.GraphProto, outputs: Sequence[str] = (), scalars: int = 0) -> None:
         """Import inputs, initialisers, nodes and outputs of a graph, or the named ``outputs`` instead of its own."""
         self.declare([*source.value_info, *source.output])
         self.store(source)
         names = [info.name for info in source.input]
         if len(set(names)) != len(names):
             raise ModelError(f"graph '{self.graph.name}' has two inputs of one name: {names}")
-        for info in source.input:
+        for index, info in enumerate(source.input):
             self._input(info)
+            if index < scalars:
+                self._scalar(self.values[info.name], info)
         self.nodes(source.node, names)
         for name in outputs or [info.name for info in source.output]:
             value = self.lookup(name)
@@ -301,7 +308,19 @@ class Scope:
             return  # before IR version 4 every initialiser had to be listed as an input too: it is a plain constant
         default = None if stored is None else self.stored.pop(info.name)()
         type_ = proto.value_type(info.type)
+        if self.outer is not None and isinstance(type_, TensorType):
+            type_ = proto.merge(type_.with_shape(None), type_)  # the sizes follow from the operands
         if default is not None:
             default.flags.writeable = False
             type_ = proto.merge(type_, of_array(default).with_shape(None))
         self.values[info.name] = self.graph.add_input(self.prefix + info.name, type_, default)
+
+    def _scalar(self, value: Value, info: onnx.ValueInfoProto) -> None:
+        if not isinstance(value.type, TensorType):
+            return
+        was, value.type = value.type, value.type.with_shape(())
+        if was.rank == 1:
+            one = self.graph.constant(np.ones(1, np.int64), self.prefix + info.name + "/shape")
+            node = self.graph.node("Reshape", [value, one], name=self.model.origin(f"{self.graph.name}/{info.name}"))
+            self.infer(node)
+            self.values[info.name] = node.output

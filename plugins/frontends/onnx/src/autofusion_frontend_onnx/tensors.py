@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 from autofusion.errors import GraphError, ModelError
 from autofusion.ir.dtypes import dtype_name
 
-_BITS = {
+_BITS: dict[int, int] = {
     TensorProto.INT4: 4,
     TensorProto.UINT4: 4,
     TensorProto.FLOAT4E2M1: 4,
@@ -26,7 +26,7 @@ for _name in ("INT2", "UINT2"):
     if _name in TensorProto.DataType.keys():
         _BITS[TensorProto.DataType.Value(_name)] = 2
 _MOST_SPARSE_BYTES = 1 << 31
-_WORDS = {TensorProto.COMPLEX64: 2, TensorProto.COMPLEX128: 2}
+_WORDS: dict[int, int] = {TensorProto.COMPLEX64: 2, TensorProto.COMPLEX128: 2}
 
 
 def element_type(number: int) -> np.dtype | None:

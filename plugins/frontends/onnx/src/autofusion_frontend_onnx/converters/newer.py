@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from autofusion.ir.dtypes import F32
 from autofusion.ir.graph import Value
 from autofusion_frontend_onnx.call import Call
@@ -10,11 +12,11 @@ from autofusion_frontend_onnx.registry import converter
 
 
 @converter("Attention", since=24)
-def attention(call: Call) -> list[Value]:
+def attention(call: Call) -> Sequence[Value | None]:
     """Windows and padded caches are not in the IR's operator: with them, the definition is written out."""
     unbounded = all(call.attr(f"{side}_window_size", -1) < 0 for side in ("left", "right"))
     if call.operand(6) is not None or not unbounded:
-        return list(written_out(call) or ())
+        return written_out(call) or ()
     return call.result(inputs=call.inputs[:6], attrs=call.without("left_window_size", "right_window_size"))
 
 

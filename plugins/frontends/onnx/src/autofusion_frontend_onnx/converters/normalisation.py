@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from autofusion.ir.graph import Value
 from autofusion_frontend_onnx.call import Call
 from autofusion_frontend_onnx.converters.windows import explicit_pads
@@ -26,7 +28,7 @@ def batch_normalization(call: Call) -> list[Value | None]:
         training = not call.attr("is_test", 0)
     else:
         training = len(call.outputs) > 1
-    attrs = {k: call.attrs[k] for k in ("epsilon", "momentum") if k in call.attrs}
+    attrs: dict[str, Any] = {k: call.attrs[k] for k in ("epsilon", "momentum") if k in call.attrs}
     if not call.attr("spatial", 1):
         if training:
             call.fail("statistics for each activation (spatial=0) are not supported in training mode")

@@ -115,5 +115,5 @@ def _causal(call: Call, q: Value, k: Value) -> Value:
     first = call.emit("Sub", keys, queries)
     rows = call.emit("Unsqueeze", call.emit("Range", first, keys, call.ints(1)), call.ints([1]))
     columns = call.emit("Range", call.ints(0), keys, call.ints(1))
-    hidden = call.like(np.finfo(np.float32).min if call.dtype(q).itemsize > 2 else -65504.0, q, "hidden")
+    hidden = call.like(float(np.finfo(np.float32).min) if call.dtype(q).itemsize > 2 else -65504.0, q, "hidden")
     return call.emit("Where", call.emit("Greater", columns, rows), hidden, call.like(0.0, q, "zero"))
