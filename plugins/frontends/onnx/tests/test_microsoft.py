@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import helper
-from onnx_models import check_against_ort, model
+from onnx_models import assert_same, check_against_ort, load, model, ort, run
 
 RNG = np.random.default_rng(0)
 
@@ -319,3 +319,41 @@ def test_form_that_is_not_known_stays_opaque() -> None:
 
     graph = load(model([node], operands, ["y"], domains={"com.microsoft": 1}))
     assert [n.op for n in graph.nodes] == ["com.microsoft::Attention"]
+
+
+@pytest.mark.parametrize("rotary", [0, 1])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("case", ["prompt", "next", "several", "window", "softcap"])
+def test_group_query_attention(case: str, packed: bool, rotary: int) -> None:
+    heads, groups, size, batch = 4, 2, 16, 2
+    past = {"prompt": 0, "next": 3, "several": 4, "window": 6, "softcap": 3}[case]
+    length = {"prompt": 5, "next": 1, "several": 1, "window": 1, "softcap": 1}[case]
+    ends = [past + length - 1] * batch
+    if case == "prompt":
+        ends = [4, 2]
+    attrs: dict[str, Any] = {"num_heads": heads, "kv_num_heads": groups, "do_rotary": rotary}
+    if case == "window":
+        attrs["local_window_size"] = 3
+    if case == "softcap":
+        attrs["softcap"] = 2.0
+    q, k, v = (f32(batch, length, n * size) for n in (heads, groups, groups))
+    operands: dict[str, np.ndarray | None] = {
+        "q": np.concatenate([q, k, v], -1) if packed else q,
+        "k": None if packed else k,
+        "v": None if packed else v,
+        "pk": f32(batch, groups, past, size),
+        "pv": f32(batch, groups, past, size),
+        "ends": np.array(ends, np.int32),
+        "TOTAL": np.array(past + length, np.int32),
+        "C": f32(16, size // 2) if rotary else None,
+        "S": f32(16, size // 2) if rotary else None,
+    }
+    names = [n if value is not None else "" for n, value in operands.items()]
+    node = helper.make_node("GroupQueryAttention", names, ["y", "nk", "nv"], domain="com.microsoft", **attrs)
+    constants = {n: a for n, a in operands.items() if n.isupper()}
+    fed = {n: a for n, a in operands.items() if a is not None and not n.isupper()}
+    source = model([node], fed, node.output, constants=constants, domains={"com.microsoft": 1})
+    got, expected = run(load(source), fed), ort(source, fed)
+    if case == "prompt":  # what padded queries see is left open
+        got[0][1, 3:] = expected[0][1, 3:] = 0
+    assert_same(got, expected, rtol=1e-4, atol=1e-5)

@@ -117,3 +117,82 @@ def _causal(call: Call, q: Value, k: Value) -> Value:
     columns = call.emit("Range", call.ints(0), keys, call.ints(1))
     hidden = call.like(float(np.finfo(np.float32).min) if call.dtype(q).itemsize > 2 else -65504.0, q, "hidden")
     return call.emit("Where", call.emit("Greater", columns, rows), hidden, call.like(0.0, q, "zero"))
+
+
+@converter("GroupQueryAttention", domain=_MS)
+def group_query_attention(call: Call) -> list[Value | None]:
+    """Causal attention with fewer heads of keys and values, a cache for each row of the batch, and rotary embedding.
+
+    New keys go where the row's own past ends; nothing behind them is seen. A row's length is its operand plus one.
+    """
+    if any(call.operand(i) is not None for i in range(9, 16)) or call.attr("smooth_softmax", 0):
+        call.fail("explicit positions, biases, sinks and quantised caches are not supported")
+    heads, groups = call.attr("num_heads"), call.attr("kv_num_heads")
+    q, k, v = _separate(call, heads, groups)
+    length, total = call.dim(q, 2), call.emit("Reshape", call.required(6), call.ints([1]))
+    total = call.emit("Cast", total, to=I64)
+    ends = call.emit("Cast", call.emit("Reshape", call.required(5), call.ints([-1])), to=I64)
+    begins = call.emit("Sub", call.emit("Add", ends, call.ints([1])), length)
+    begins = call.emit("Where", call.emit("Equal", length, total), call.ints([0]), begins)
+    steps = call.emit("Range", call.ints(0), call.emit("Squeeze", length), call.ints(1))
+    positions = call.emit("Add", call.emit("Unsqueeze", begins, call.ints([1])), steps)
+    if call.attr("do_rotary", 0):
+        rotary = {"interleaved": call.attr("rotary_interleaved", 0)}
+        q, k = (
+            call.emit("RotaryEmbedding", x, call.required(7), call.required(8), positions, **rotary) for x in (q, k)
+        )
+    keys, values = (_cached(call, call.operand(3 + i), x, positions, total) for i, x in enumerate((k, v)))
+    columns = call.emit("Range", call.ints(0), call.emit("Squeeze", call.dim(keys, 2)), call.ints(1))
+    rows = call.emit("Unsqueeze", positions, call.ints([1, 3]))
+    hidden = call.emit("Greater", columns, rows)
+    window = call.attr("local_window_size", -1)
+    if window > 0:
+        oldest = call.emit("Sub", rows, call.ints(window - 1))
+        hidden = call.emit("Or", hidden, call.emit("Less", columns, oldest))
+    q = call.emit("Reshape", q, call.ints([0, groups, heads // groups, -1, _size(call, q)]))
+    spread = [call.emit("Unsqueeze", x, call.ints([2])) for x in (keys, values)]
+    scores = call.emit("MatMul", q, call.emit("Transpose", spread[0], perm=[0, 1, 2, 4, 3]))
+    scores = call.emit("Mul", scores, call.like(call.attr("scale", 0.0) or _size(call, q) ** -0.5, q, "scale"))
+    softcap = call.attr("softcap", 0.0)
+    if softcap:
+        cap = call.like(softcap, q, "cap")
+        scores = call.emit("Mul", call.emit("Tanh", call.emit("Div", scores, cap)), cap)
+    lowest = call.like(float(np.finfo(np.float32).min) if call.dtype(q).itemsize > 2 else -65504.0, q, "hidden")
+    scores = call.emit("Where", call.emit("Unsqueeze", hidden, call.ints([2])), lowest, scores)
+    y = call.emit("MatMul", call.emit("Softmax", scores, axis=-1), spread[1])
+    y = call.emit("Reshape", y, call.ints([0, heads, -1, _size(call, v)]))
+    y = call.emit("Reshape", call.emit("Transpose", y, perm=[0, 2, 1, 3]), call.ints([0, 0, -1]))
+    return [y, keys, values]
+
+
+def _separate(call: Call, heads: int, groups: int) -> tuple[Value, Value, Value]:
+    """Queries, keys and values by head; they may come as one operand."""
+    query, key, value = call.required(0), call.operand(1), call.operand(2)
+    if key is not None and value is not None:
+        return _by_head(call, query, heads), _by_head(call, key, groups), _by_head(call, value, groups)
+    width = None if query.shape is None else query.shape[-1]
+    if not isinstance(width, int):
+        call.fail("the width of the packed operand is not known")
+    size = width // (heads + 2 * groups)
+    sizes = call.ints([heads * size, groups * size, groups * size], "sizes")
+    q, k, v = call.node("Split", [query, sizes], {"axis": 2}, outputs=3).outputs
+    return _by_head(call, q, heads), _by_head(call, k, groups), _by_head(call, v, groups)
+
+
+def _size(call: Call, x: Value) -> int:
+    size = None if x.shape is None else x.shape[-1]
+    if not isinstance(size, int):
+        call.fail("the size of a head is not known")
+    return size
+
+
+def _cached(call: Call, past: Value | None, new: Value, positions: Value, total: Value) -> Value:
+    """The cache with ``new`` [batch, heads, length, size] written at ``positions`` [batch, length]."""
+    if past is None:
+        return new
+    longest = call.emit("Max", total, call.dim(past, 2))
+    missing = call.emit("Sub", longest, call.dim(past, 2))
+    widths = call.emit("Concat", call.ints([0]), missing, axis=0)
+    wide = call.emit("Pad", past, widths, None, call.ints([2]))
+    index = call.emit("Expand", call.emit("Unsqueeze", positions, call.ints([1, 3])), call.emit("Shape", new))
+    return call.emit("ScatterElements", wide, index, new, axis=2)
