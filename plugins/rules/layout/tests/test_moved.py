@@ -138,13 +138,16 @@ def random_net(seed: int) -> Graph:
     for _ in range(25):
         a, b = (values[int(i)] for i in pick.integers(0, len(values), 2))
         perm = PERMS[int(pick.integers(0, len(PERMS)))]
-        kind = int(pick.integers(0, 5))
+        kind = int(pick.integers(0, 6))
         if kind == 0:
             values.append(net.op("Transpose", a, perm=list(perm)))
         elif kind == 1:
             values.append(net.op("Sub", a, b))
         elif kind == 4:
             values.append(net.op("Sigmoid", a))
+        elif kind == 5:
+            row = net.c(pick.random((4, 1, 4)))
+            values.append(net.op("Squeeze", net.op("Mul", net.op("Unsqueeze", a, net.i(3)), row), net.i(-2)))
         else:
             axes = net.i(1, 2) if kind == 2 else net.i(2, 3)
             values.append(net.op("Mul", a, net.op("ReduceMean", b, axes)))
@@ -155,7 +158,7 @@ def random_net(seed: int) -> Graph:
     return net.graph
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(60))
 def test_rules_come_to_an_end_where_transposes_cannot_cancel(seed: int) -> None:
     graph = random_net(seed)
     found, ledger = prepare(graph, [PACK], FusionOptions())

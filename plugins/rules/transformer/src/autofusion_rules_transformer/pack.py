@@ -12,6 +12,7 @@ from autofusion_rules_transformer import (
     norm_epilogue,
     softmax,
     softmax_epilogue,
+    unflatten,
 )
 
 PACK = RulePack(
@@ -22,6 +23,7 @@ PACK = RulePack(
         *layer_norm_affine.RULES,
         *softmax.RULES,
         *gemm.RULES,
+        *unflatten.RULES,
         *attention.RULES,
         *matmul.RULES,
         *norm_epilogue.RULES,
