@@ -18,7 +18,6 @@ from autofusion.ir.types import Shape
 from autofusion_rules_layout.axes import is_single
 from autofusion_rules_layout.reshape import RESHAPES
 
-
 _ARITHMETIC = (OpClass.CONTRACTION, OpClass.POINTWISE, OpClass.REDUCTION)
 
 
