@@ -221,6 +221,30 @@ def test_registered_converter_of_another_domain() -> None:
     assert run(load(source), X)[0][0, 0] == 2
 
 
+def test_converter_of_an_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from autofusion_frontend_onnx.registry import added
+
+    (tmp_path / "odd_ops.py").write_text(
+        "def negated(call):\n    return call.result('Neg', [call.required(0)], {})\n"
+        "def broken(call):\n    return call.attrs['nothing']\n"
+    )
+    info = tmp_path / "odd_ops-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: odd-ops\nVersion: 1.0\nRequires-Dist: autofusion<99\n")
+    points = "[autofusion.converters.onnx]\nodd.ops::Negated = odd_ops:negated\nodd.ops::Broken = odd_ops:broken\n"
+    (info / "entry_points.txt").write_text(points)
+    monkeypatch.syspath_prepend(tmp_path)
+    added.cache_clear()
+    try:
+        source = model([node("Negated", ["x"], ["y"], "n", domain="odd.ops")], X, ["y"], domains={"odd.ops": 1})
+        assert np.array_equal(run(load(source), X)[0], -X["x"])
+        source = model([node("Broken", ["x"], ["y"], "n", domain="odd.ops")], X, ["y"], domains={"odd.ops": 1})
+        with pytest.raises(ModelError, match=r"node 'n' .*Broken.*nothing"):
+            load(source)
+    finally:
+        added.cache_clear()
+
+
 def test_cut_at_chosen_inputs_and_outputs() -> None:
     nodes = [node("Relu", ["x"], ["a"]), node("Add", ["a", "z"], ["b"]), node("Relu", ["b"], ["y"])]
     inputs = X | {"z": np.full((3,), -9, np.float32)}

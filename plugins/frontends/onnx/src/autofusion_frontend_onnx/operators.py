@@ -24,6 +24,11 @@ DOMAIN_VERSION = "domain_version"
 """Attribute of opaque nodes: the version of their domain that the model imports, where that is not the first."""
 
 
+_DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What converters run into that read attributes and operands as their schema has them, when a damaged model holds
+something else. Converters of other domains may come from anywhere, and raise anything."""
+
+
 def convert(call: Call) -> Sequence[Value | None]:
     """Emit IR nodes for ``call``; return its results. Whatever goes wrong is a ModelError that names the node."""
     try:
@@ -37,9 +42,10 @@ def convert(call: Call) -> Sequence[Value | None]:
         raise
     except AutofusionError as error:
         raise ModelError(f"{call.label}: {error}") from error
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        # A converter reads attributes and operands as their schema has them; a damaged model may hold anything.
-        raise ModelError(f"{call.label}: it cannot be read: {error}") from error
+    except Exception as error:
+        if not (call.domain or isinstance(error, _DAMAGE)):
+            raise
+        raise ModelError(f"{call.label}: it cannot be read: {type(error).__name__}: {error}") from error
     values = [results] if isinstance(results, Value) else list(results)
     _name(call, values)
     return values

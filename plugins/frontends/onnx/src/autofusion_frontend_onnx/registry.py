@@ -1,16 +1,19 @@
 """The table of converters: how an operator of some version is said in the IR's operators.
 
-An operator without an entry for its version passes through as it is. Other packages may add entries for operators of
-their domain with ``register_converter``.
+An operator without an entry for its version passes through as it is. Other packages add converters for operators of
+their own domains as entry points named ``domain::Operator`` (see ``autofusion.plugins.converters``), or, from code,
+with ``register_converter``.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from autofusion.ir.graph import Value
+from autofusion.plugins.converters import Converters
 
 if TYPE_CHECKING:
     from autofusion_frontend_onnx.call import Call
@@ -54,11 +57,12 @@ def find_converter(domain: str, op: str, version: int) -> Converter | None:
     """The converter for ``op`` at ``version``, or None if it passes through."""
     entries = _TABLE.get((domain, op))
     if not entries:
-        return None
+        return added().find(f"{domain}::{op}") if domain else None
     at = bisect_right([since for since, _ in entries], version) - 1
     return entries[at][1] if at >= 0 else None
 
 
-def converted(domain: str, op: str) -> list[int]:
-    """The versions at which the meaning of ``op`` changed, as far as this table knows."""
-    return [since for since, _ in _TABLE.get((domain, op), [])]
+@cache
+def added() -> Converters:
+    """The converters of other packages."""
+    return Converters("onnx")
