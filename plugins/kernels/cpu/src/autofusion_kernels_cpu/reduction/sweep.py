@@ -19,13 +19,17 @@ import numpy as np
 
 from autofusion.ir.graph import Value as GraphValue
 from autofusion_kernels_cpu.codegen import elements
-from autofusion_kernels_cpu.codegen.builder import Function
+from autofusion_kernels_cpu.codegen.builder import Function, Loop
 from autofusion_kernels_cpu.codegen.values import I64, Operandish, Type, Value
 
 VECTOR, SCALAR = "vector", "scalar"
 ADD, MUL, MAX, MIN = "add", "mul", "max", "min"
 PEAK = "peak"
 """Maximum that ignores NaN where it is not the only value: for shifts, which NaN passes by in another way."""
+
+
+BLOCK = 32
+"""Steps after which partial sums are added to the total."""
 
 
 def identity(kind: str, type_: Type) -> float | int:
@@ -135,7 +139,7 @@ class Sweep:
         types = types or [f.f32] * len(kinds)
         fresh = [f.const(identity(k, t), t) for k, t in zip(kinds, types, strict=True)]
         width = len(kinds) * self.parts
-        results = self._pieces(fresh * self.parts * unroll, body, len(kinds), unroll)
+        results = self._pieces(fresh * self.parts * unroll, body, len(kinds), unroll, kinds)
         totals = list(results[:width])
         for u in range(1, unroll):
             for i in range(width):
@@ -153,7 +157,9 @@ class Sweep:
         return list(self._pieces(list(start) * self.parts, body, len(start), 1))
 
     # --- loops --------------------------------------------------------------------------------------------------------
-    def _pieces(self, start: list[Value], body: Body, count: int, unroll: int) -> tuple[Value, ...]:
+    def _pieces(
+        self, start: list[Value], body: Body, count: int, unroll: int, kinds: Sequence[str] = ()
+    ) -> tuple[Value, ...]:
         f = self.f
         with f.loop(0, self.outer, carry=start) as piece:
             offsets = f.at(self.table, piece.index * len(self.operands), I64)
@@ -162,11 +168,49 @@ class Sweep:
                 for i, (p, o) in enumerate(zip(self.pointers, self.operands, strict=True))
             ]
             run = self._along if self.along else self._across
-            piece.next(*run(pointers, piece.carried, body, count, unroll))
+            piece.next(*run(pointers, piece.carried, body, count, unroll, kinds))
         return piece.results
 
+    def _walk(
+        self,
+        start: Operandish,
+        stop: Value,
+        step: int,
+        moving: Sequence[Value],
+        sums: Sequence[Value],
+        kinds: Sequence[str],
+        inside: Callable[[Loop], None],
+    ) -> tuple[Value, ...]:
+        """A loop that carries pointers and accumulators.
+
+        Sums are taken in blocks: rounding errors then grow with the number of blocks, not of elements.
+        """
+        f = self.f
+        if ADD not in kinds and MUL not in kinds:
+            with f.loop(start, stop, step=step, carry=[*moving, *sums]) as loop:
+                inside(loop)
+            return loop.results
+        fresh = [f.const(identity(kinds[i % len(kinds)], v.type), v.type) for i, v in enumerate(sums)]
+        with f.loop(start, stop, step=step * BLOCK, carry=[*moving, *sums]) as block:
+            end = f.min(block.index + step * BLOCK, stop)
+            with f.loop(block.index, end, step=step, carry=[*block.carried[: len(moving)], *fresh]) as loop:
+                inside(loop)
+            here, own = loop.results[: len(moving)], loop.results[len(moving) :]
+            merged = [
+                merge(f, kinds[i % len(kinds)], a, b)
+                for i, (a, b) in enumerate(zip(own, block.carried[len(moving) :], strict=True))
+            ]
+            block.next(*here, *merged)
+        return block.results
+
     def _along(
-        self, pointers: list[Value], sums: tuple[Value, ...], body: Body, count: int, unroll: int
+        self,
+        pointers: list[Value],
+        sums: tuple[Value, ...],
+        body: Body,
+        count: int,
+        unroll: int,
+        kinds: Sequence[str],
     ) -> tuple[Value, ...]:
         f = self.f
         scalars = {
@@ -180,19 +224,21 @@ class Sweep:
             position = f.splat(f.convert(index, lanes.type.element), f.lanes) + lanes
             return At(f, pointers, self.operands, index, scalars, mask, position)
 
-        whole = self.length & -f.lanes
-        done = self.length & -(f.lanes * unroll)
-        if unroll > 1:
-            with f.loop(0, done, step=f.lanes * unroll, carry=sums) as loop:
-                following: list[Value] = []
-                for u in range(unroll):
-                    own = loop.carried[u * count : (u + 1) * count]
-                    following += body(place(loop.index + u * f.lanes, None), 0, own) or ()
-                loop.next(*following)
-            sums = loop.results
-        with f.loop(done if unroll > 1 else 0, whole, step=f.lanes, carry=sums[:count]) as loop:
+        def several(loop: Loop) -> None:
+            following: list[Value] = []
+            for u in range(unroll):
+                own = loop.carried[u * count : (u + 1) * count]
+                following += body(place(loop.index + u * f.lanes, None), 0, own) or ()
+            loop.next(*following)
+
+        def one(loop: Loop) -> None:
             loop.next(*(body(place(loop.index, None), 0, loop.carried) or ()))
-        first = loop.results
+
+        whole = self.length & -f.lanes
+        done = self.length & -(f.lanes * unroll) if unroll > 1 else f.const(0, I64)
+        if unroll > 1:
+            sums = self._walk(0, done, f.lanes * unroll, (), sums, kinds, several)
+        first = self._walk(done, whole, f.lanes, (), sums[:count], kinds, one)
 
         def rest() -> list[Value]:
             mask = f.tail_mask(self.length - whole)
@@ -203,9 +249,15 @@ class Sweep:
         return (*first, *sums[count:])
 
     def _across(
-        self, pointers: list[Value], sums: tuple[Value, ...], body: Body, count: int, unroll: int
+        self,
+        pointers: list[Value],
+        sums: tuple[Value, ...],
+        body: Body,
+        count: int,
+        unroll: int,
+        kinds: Sequence[str],
     ) -> tuple[Value, ...]:
-        f, width = self.f, count * self.parts
+        f, width, number = self.f, count * self.parts, len(pointers)
         types = [elements.memory_type(o.dtype) for o in self.operands]
 
         def step(here: Sequence[Value], position: Value, own: Sequence[Value]) -> list[Value]:
@@ -214,28 +266,31 @@ class Sweep:
                 for i, (o, p) in enumerate(zip(self.operands, here, strict=True))
                 if o.kind == SCALAR
             }
+            where = f.splat(f.convert(position, f.i32.element), f.lanes)
             following: list[Value] = []
             for part, mask in enumerate(self.masks):
-                at = At(
-                    f, here, self.operands, part * f.lanes, scalars, mask,
-                    f.splat(f.convert(position, f.i32.element), f.lanes),
-                )  # fmt: skip
+                at = At(f, here, self.operands, part * f.lanes, scalars, mask, where)
                 following += body(at, part, tuple(own[part * count : (part + 1) * count])) or ()
             return following
 
         def moved(here: Sequence[Value], times: int) -> list[Value]:
             return [f.at(p, s * times, t) for p, s, t in zip(here, self.steps, types, strict=True)]
 
+        def several(loop: Loop) -> None:
+            here, following = loop.carried[:number], []
+            for u in range(unroll):
+                own = loop.carried[number + u * width : number + (u + 1) * width]
+                following += step(moved(here, u), loop.index + u, own)
+            loop.next(*moved(here, unroll), *following)
+
+        def one(loop: Loop) -> None:
+            here = loop.carried[:number]
+            loop.next(*moved(here, 1), *step(here, loop.index, loop.carried[number:]))
+
         done = self.length - f.urem(self.length, unroll) if unroll > 1 else f.const(0, I64)
+        moving: Sequence[Value] = pointers
         if unroll > 1:
-            with f.loop(0, done, step=unroll, carry=[*pointers, *sums]) as loop:
-                here, following = loop.carried[: len(pointers)], []
-                for u in range(unroll):
-                    own = loop.carried[len(pointers) + u * width : len(pointers) + (u + 1) * width]
-                    following += step(moved(here, u), loop.index + u, own)
-                loop.next(*moved(here, unroll), *following)
-            pointers, sums = list(loop.results[: len(pointers)]), loop.results[len(pointers) :]
-        with f.loop(done, self.length, carry=[*pointers, *sums[:width]]) as loop:
-            here = loop.carried[: len(pointers)]
-            loop.next(*moved(here, 1), *step(here, loop.index, loop.carried[len(pointers) :]))
-        return (*loop.results[len(pointers) :], *sums[width:])
+            results = self._walk(0, done, unroll, moving, sums, kinds, several)
+            moving, sums = results[:number], results[number:]
+        results = self._walk(done, self.length, 1, moving, sums[:width], kinds, one)
+        return (*results[number:], *sums[width:])
