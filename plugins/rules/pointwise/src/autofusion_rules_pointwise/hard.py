@@ -15,7 +15,15 @@ def _clamped(x: Operand, low: float, high: float) -> Operand:
     """``x`` between two constants: a Clip, or a Min of a Max (or Relu)."""
     lower, upper = const("lower", low), const("upper", high)
     floor = op("Max", x, lower)
-    return either(op("Clip", x, lower, upper), op("Min", either(op("Relu", x), floor) if low == 0 else floor, upper))
+
+    def has_upper(node: Node) -> bool:
+        """Another upper bound is another function, not a near-miss."""
+        return any((number := scalar(v)) is not None and abs(number - high) <= 0.01 * high for v in node.inputs[1:])
+
+    return either(
+        op("Clip", x, lower, upper, where=has_upper),
+        op("Min", either(op("Relu", x), floor) if low == 0 else floor, upper),
+    )
 
 
 _RELU6 = _clamped(op("Add", _X, const("three", 3.0)), 0.0, 6.0)

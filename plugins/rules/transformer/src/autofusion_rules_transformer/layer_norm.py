@@ -47,8 +47,29 @@ def _inverse_root(shifted: Operand) -> Operand:
 def _normalised(x: Operand, shifted: Operand) -> Operand:
     """``x / sqrt(shifted)``."""
     return either(
-        op("Div", x, op("Sqrt", shifted)), op("Mul", x, _inverse_root(shifted)), op("Div", x, op("Pow", shifted, _ROOT))
+        op("Div", x, op("Sqrt", shifted), where=_over_root_of_mean),
+        op("Mul", x, _inverse_root(shifted), where=_over_root_of_mean),
+        op("Div", x, op("Pow", shifted, _ROOT), where=_over_root_of_mean),
     )
+
+
+def _over_root_of_mean(node: Node) -> bool:
+    """True if an operand is made of the root of a mean plus something: anything less is no near-miss either."""
+    return any(v is not None and _is_root_of_mean(v) for v in node.inputs)
+
+
+def _is_root_of_mean(value: Value) -> bool:
+    for _ in range(4):
+        node = value.producer
+        if node is None:
+            return False
+        if node.op == "Add":
+            return any(v is not None and v.producer is not None and v.producer.op == "ReduceMean" for v in node.inputs)
+        computed = [v for v in node.inputs if v is not None and v.const is None]
+        if node.op not in ("Div", "Pow", "Reciprocal", "Sqrt") or len(computed) != 1:
+            return False
+        value = computed[0]
+    return False
 
 
 _ROOT = const("half", 0.5)
