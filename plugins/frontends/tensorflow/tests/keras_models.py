@@ -1,12 +1,13 @@
 """Frozen graphs of `keras.applications` with random weights, built once and kept beside the model zoo.
 
-Random weights leave the statistics of normalisations at 0 and 1, which would hide mistakes, so they are set to random
-numbers too. Each model is built in a process of its own: TensorFlow does not give memory back.
+Random weights leave biases and the statistics of normalisations at 0 and 1, which would hide mistakes, so these are set
+to random numbers too. Each model is built in a process of its own: TensorFlow does not give memory back.
 """
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 import subprocess
 import sys
@@ -69,12 +70,12 @@ MODELS = {
 
 def path_of(name: str) -> Path:
     """The frozen graph, built on first use."""
-    recipe = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]
-    recipe = "1"
+    recipe = hashlib.sha256(inspect.getsource(build).encode()).hexdigest()[:8]
     path = zoo.cache_dir() / "keras" / f"{name}-{MODELS[name].size}-{recipe}.pb"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+        search = os.pathsep.join(str(Path(module).parent) for module in (zoo.__file__, __file__))
+        environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": search}
         command = [sys.executable, __file__, name, str(path)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"building {name} failed:\n{done.stderr[-2000:]}"
@@ -92,13 +93,12 @@ def build(name: str, path: Path) -> None:
     options = {"weights": None, "input_shape": (size, size, 3)}
     model = getattr(tf.keras.applications, name)(**options)
     rng = np.random.default_rng(0)
-    for layer in model.layers:
-        if isinstance(layer, tf.keras.layers.BatchNormalization):
-            for weight in layer.weights:
-                shape = tuple(weight.shape)
-                positive = weight.path.endswith(("gamma", "variance"))
-                values = rng.uniform(0.5, 1.5, shape) if positive else rng.normal(0, 0.2, shape)
-                weight.assign(values.astype("float32"))
+    for weight in model.weights:
+        shape = tuple(weight.shape)
+        if weight.path.endswith(("gamma", "variance")):
+            weight.assign(rng.uniform(0.5, 1.5, shape).astype("float32"))
+        elif weight.path.endswith(("beta", "mean", "bias")):
+            weight.assign(rng.normal(0, 0.1, shape).astype("float32"))
 
     @tf.function(input_signature=[tf.TensorSpec((1, size, size, 3), tf.float32, name="input")])
     def run(x):

@@ -10,8 +10,13 @@ import numpy as np
 from autofusion.errors import ModelError
 from autofusion.ir.dtypes import I64
 from autofusion.ir.graph import Graph, Node, Value
-from autofusion.ir.infer import infer_node
+from autofusion.ir.infer import infer_node, merge_types
+from autofusion.ir.types import TensorType
 from autofusion_frontend_tensorflow.folding import fold
+from autofusion_frontend_tensorflow.sizes import known_dims
+
+_BY_SHAPE = {"ConstantOfShape": 0, "Expand": 1, "Reshape": 1}
+"""Operators whose result has the shape that an operand says."""
 
 if TYPE_CHECKING:
     from autofusion_frontend_tensorflow.scope import Scope
@@ -108,6 +113,14 @@ class Call:
             self.fail(f"the element type of '{value.name}' is not known, and {self.op} depends on it")
         return value.dtype
 
+    def within(self, graph: Graph) -> Call:
+        """The same node, emitting into ``graph``: a body of control flow."""
+        from autofusion_frontend_tensorflow.scope import Scope
+
+        scope = self.scope
+        inner = Scope(scope.model, graph, scope.body, prefix=scope.prefix, depth=scope.depth)
+        return Call(inner, self.source, self.name, self.inputs)
+
     # ---- emitting ------------------------------------------------------------------------------------------
 
     def node(
@@ -121,7 +134,23 @@ class Call:
         node = self.graph.node(op, operands, attrs, outputs=outputs, name=name, origin=(self.name,))
         self.made.append(node)
         infer_node(node)
+        if op in _BY_SHAPE:
+            self._refine(node, _BY_SHAPE[op])
         return node
+
+    def _refine(self, node: Node, operand: int) -> None:
+        """A result whose shape is an operand: that may be known in part where inference only sees a computed vector."""
+        value, target = node.output, node.inputs[operand]
+        if target is None or target.const is not None or not isinstance(value.type, TensorType):
+            return
+        dims = known_dims(target)
+        if dims is None or any(isinstance(d, int) and (d < 1 if node.op != "ConstantOfShape" else d < 0) for d in dims):
+            return
+        if node.op == "Expand":  # a size of the target may be smaller than that of the operand
+            dims = tuple(d if isinstance(d, int) and d > 1 else None for d in dims)
+            if value.type.rank != len(dims):
+                return
+        value.type = merge_types(value.type, value.type.with_shape(dims))
 
     def emit(self, op: str, *inputs: Value | None, **attrs: Any) -> Value:
         """Emit a one-result node; return its result, which is a constant where all operands are and it is cheap."""

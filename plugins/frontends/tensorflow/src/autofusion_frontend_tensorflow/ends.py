@@ -19,16 +19,36 @@ _LISTS |= {"StatelessCase": "Tout", "PartitionedCall": "Tout", "StatefulPartitio
 
 
 def unread(body: Body) -> list[Ref]:
-    """The results of the nodes that no node reads, in the order of the file; raise ModelError if there are none."""
+    """The results of the nodes that no node reads, in the order of the file; raise ModelError if there are none.
+
+    What depends on no input is left out, and so is what only control edges read (pivots of control flow, reads of
+    weights), as long as something is left.
+    """
     read = {ref[0] for node in body.nodes.values() for ref in node.inputs}
-    found = [
-        (node.name, port)
-        for node in body.nodes.values()
-        if node.name not in read and node.op not in _NO_OUTPUTS
-        for port in range(_result_count(node))
-    ]
-    if not found:
+    ends = [n for n in body.nodes.values() if n.name not in read and n.op not in _NO_OUTPUTS]
+    controls = {name for node in body.nodes.values() for name in node.controls}
+    computed = _downstream(body)
+    for narrowed in ([n for n in ends if n.name in computed], [n for n in ends if n.name not in controls]):
+        kept = [n for n in narrowed if n in ends]
+        ends = kept or ends
+    if not ends:
         raise ModelError("every result of the graph is read inside it: name the outputs that you want")
+    return [(node.name, port) for node in ends for port in range(_result_count(node))]
+
+
+def _downstream(body: Body) -> set[str]:
+    """The nodes that depend on a placeholder."""
+    readers: dict[str, list[str]] = {}
+    for node in body.nodes.values():
+        for ref in node.inputs:
+            readers.setdefault(ref[0], []).append(node.name)
+    found: set[str] = set()
+    stack = [n.name for n in body.nodes.values() if n.op.startswith("Placeholder")]
+    while stack:
+        name = stack.pop()
+        if name not in found:
+            found.add(name)
+            stack.extend(readers.get(name, ()))
     return found
 
 

@@ -10,7 +10,9 @@ import numpy as np
 
 from autofusion.ir.graph import Value
 from autofusion.ir.types import Dim, Shape, TensorType
+from autofusion_frontend_tensorflow.bodies import argument_index
 from autofusion_frontend_tensorflow.call import Call
+from autofusion_frontend_tensorflow.source import Body, Ref
 
 AWARE: set[str] = set()
 """Operators whose converters take a Reserved; for all others it is filled with zeros first."""
@@ -29,25 +31,47 @@ class Reserved(Value):
 
 
 def filled(call: Call, value: Value, like: Value | None = None) -> Value:
-    """The list as a tensor: zeros if it is only reserved. ``like``: an element, where the list does not say its shape."""
+    """The list as a tensor: zeros if it is only reserved. ``like`` has the type of an element, for what is not stated."""
     if not isinstance(value, Reserved):
         return value
     dims: Shape | None = value.dims
     if like is not None and (dims is None or not all(isinstance(d, int) for d in dims)):
         dims = _merged(dims, like.shape)
-        if dims is not None and not all(isinstance(d, int) for d in dims):
-            shape = call.emit("Concat", call.vector(value.size), call.shape(like), axis=0)
-            return call.emit("ConstantOfShape", shape, value=np.zeros(1, value.element))
-    if dims is None or not all(isinstance(d, int) for d in dims):
+    sizes = [call.vector(value.size), *(_size(call, d) for d in dims or ())]
+    if dims is None or any(s is None for s in sizes):
         call.fail(
             f"the list '{value.name}' is used before anything says the shape of its elements; save the model with "
             "static shapes"
         )
-    shape = call.emit("Concat", call.vector(value.size), call.ints([int(d) for d in dims]), axis=0)  # type: ignore[arg-type]
+    shape = call.emit("Concat", *sizes, axis=0)
     return call.emit("ConstantOfShape", shape, value=np.zeros(1, value.element))
+
+
+def _size(call: Call, dim: Dim) -> Value | None:
+    """A dim as a vector of one number: a symbol is the size of some value that has it."""
+    if isinstance(dim, int):
+        return call.ints([dim])
+    if dim is not None:
+        for value in call.graph.values():
+            if value.shape is not None and dim in value.shape:
+                return call.dim(value, value.shape.index(dim))
+    return None
 
 
 def _merged(dims: Shape | None, other: Shape | None) -> tuple[Dim, ...] | None:
     if dims is None or other is None or len(dims) != len(other):
         return other if dims is None else dims
     return tuple(a if isinstance(a, int) else b for a, b in zip(dims, other, strict=True))
+
+
+_SETS = {"TensorListSetItem": (0, 2), "TensorArrayWriteV3": (3, 2), "TensorArrayWriteV2": (3, 2), "TensorListPushBack": (0, 1)}
+
+
+def item_set(body: Body, index: int) -> Ref | None:
+    """What the body puts into the list that is argument ``index``, wherever it does."""
+    for node in body.nodes.values():
+        if node.op in _SETS:
+            place, item = _SETS[node.op]
+            if argument_index(body, node.inputs[place]) == index:
+                return node.inputs[item]
+    return None

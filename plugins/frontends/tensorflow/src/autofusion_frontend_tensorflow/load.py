@@ -11,6 +11,7 @@ from autofusion.ir.graph import Graph, Value
 from autofusion.ir.types import TensorType
 from autofusion.plugins.frontend import LoadOptions
 from autofusion_frontend_tensorflow import ends, files
+from autofusion_frontend_tensorflow.raising import raised
 from autofusion_frontend_tensorflow.registry import output_names
 from autofusion_frontend_tensorflow.scope import Model, Scope
 from autofusion_frontend_tensorflow.source import Body, Library, Ref, main_body, parse_ref
@@ -32,12 +33,12 @@ def load_model(path: Path, options: LoadOptions) -> Graph:
 
 def import_graph(source: files.Source, path: Path, options: LoadOptions) -> Graph:
     """The IR graph of a parsed model."""
-    body = main_body(source.graph)
+    written = main_body(source.graph)
+    outputs = _outputs(source, written, options.outputs)
     model = Model(path, Library(source.graph, output_names))
     graph = Graph(path.stem)
-    scope = Scope(model, graph, body)
+    scope = Scope(model, graph, raised(written))
     chosen = _preset(scope, source, options.inputs)
-    outputs = _outputs(source, body, options.outputs)
     values = scope.resolve([ref for _, ref in outputs])
     for (name, _), value in zip(outputs, values, strict=True):
         graph.add_output(value, name)

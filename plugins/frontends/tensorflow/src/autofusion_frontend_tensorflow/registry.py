@@ -17,8 +17,8 @@ from autofusion.plugins.converters import Converters
 if TYPE_CHECKING:
     from autofusion_frontend_tensorflow.call import Call
 
-Converter = Callable[["Call"], "Value | Sequence[Value]"]
-"""Emits IR nodes for one source node, and returns one value for each of its results."""
+Converter = Callable[["Call"], "Value | Sequence[Value | None]"]
+"""Emits IR nodes for one source node, and returns one value for each of its results; None for one that nobody wants."""
 
 _TABLE: dict[str, Converter] = {}
 _OUTPUTS: dict[str, tuple[str, ...]] = {}

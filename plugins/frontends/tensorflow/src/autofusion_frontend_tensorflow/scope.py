@@ -59,6 +59,8 @@ class Scope:
         self.prefix = prefix
         self.depth = depth
         self.values: dict[Ref, Value] = {(name, 0): value for name, value in (arguments or {}).items()}
+        self._wanted: set[Ref] | None = None
+        self._asked: set[Ref] = set()
 
     def inlined(self, body: Body, operands: Sequence[Value], name: str) -> list[Value]:
         """The results of ``body`` imported into this scope's graph."""
@@ -68,9 +70,16 @@ class Scope:
 
     def resolve(self, refs: Sequence[Ref], reader: str = "the model") -> list[Value]:
         """The values behind ``refs``; every node they depend on is imported."""
+        self._asked.update(refs)
         for ref in refs:
             self._require(ref, reader)
         return [self.values[ref] for ref in refs]
+
+    def wanted(self, node: SourceNode, port: int) -> bool:
+        """True if any node, or who asked for results, reads this result."""
+        if self._wanted is None:
+            self._wanted = {ref for n in self.body.nodes.values() for ref in n.inputs}
+        return (node.name, port) in self._wanted or (node.name, port) in self._asked
 
     def _require(self, ref: Ref, reader: str) -> None:
         """Import what ``ref`` depends on, operands first, without recursion: graphs are thousands of nodes deep."""
@@ -116,7 +125,7 @@ class Scope:
             call.inputs = [lists.filled(call, v) for v in call.inputs]
         try:
             if node.op in self.model.library:
-                results = self.inlined(self.model.library.body(node.op, call.label), call.inputs, name)
+                results: list[Value | None] = list(self.inlined(self.model.library.body(node.op, call.label), call.inputs, name))
             else:
                 function = find_converter(node.op)
                 if function is None:
@@ -133,21 +142,24 @@ class Scope:
         self._named(call, results)
         self._stated_shapes(node, results)
         for port, value in enumerate(results):
-            self.values[node.name, port] = value
+            if value is not None:
+                self.values[node.name, port] = value
 
-    def _named(self, call: Call, results: Sequence[Value]) -> None:
+    def _named(self, call: Call, results: Sequence[Value | None]) -> None:
         """Results that the converter made under passing names get those of the source."""
         for port, value in enumerate(results):
+            if value is None:
+                continue
             if value.producer in call.made and value.name.startswith(f"{call.name}/"):
                 value.name = self.graph.unique_value_name(call.name if port == 0 else f"{call.name}:{port}")
 
-    def _stated_shapes(self, node: SourceNode, results: Sequence[Value]) -> None:
+    def _stated_shapes(self, node: SourceNode, results: Sequence[Value | None]) -> None:
         """What the file says about shapes, where inference could not know it."""
         if "_output_shapes" not in node.attrs:
             return
         stated = node.attr("_output_shapes", [])
         for value, shape in zip(results, stated, strict=False):
-            if isinstance(value.type, TensorType) and not value.type.is_static and shape.dims is not None:
+            if value is not None and isinstance(value.type, TensorType) and not value.type.is_static and shape.dims is not None:
                 try:
                     value.type = merge_types(value.type, value.type.with_shape(shape.dims))
                 except ShapeError:

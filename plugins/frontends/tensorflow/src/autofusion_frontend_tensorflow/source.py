@@ -1,7 +1,7 @@
 """The model as TensorFlow wrote it: nodes with resolved operands, and bodies (the graph itself, and its functions).
 
 Three ways of naming an operand become one: ``name``, ``name:2``, and inside functions ``name:output_arg:0``. Control
-edges are dropped: they order side effects, and a graph that is frozen for inference has none.
+edges order side effects, and a graph that is frozen for inference has none: they only matter for finding old control flow.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ OutputNames = Callable[[str], Sequence[str] | None]
 
 @dataclass(slots=True)
 class SourceNode:
-    """One node. ``bodies`` are the parts of control flow that was found in Switch and Merge nodes."""
+    """One node. ``bodies`` are the parts of control flow that was found in Switch and Merge nodes (see ``raising``)."""
 
     name: str
     op: str
     inputs: tuple[Ref, ...] = ()
     attrs: Mapping[str, Any] = field(default_factory=dict)
     bodies: Mapping[str, Body] = field(default_factory=dict)
+    controls: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -58,7 +59,8 @@ def main_body(graph: Any) -> Body:
         if proto.name in nodes:
             raise ModelError(f"two nodes have the name '{proto.name}': the file is damaged")
         inputs = tuple(_ref(text) for text in proto.input if not text.startswith("^"))
-        nodes[proto.name] = SourceNode(proto.name, proto.op, inputs, proto.attr)
+        controls = tuple(text[1:] for text in proto.input if text.startswith("^"))
+        nodes[proto.name] = SourceNode(proto.name, proto.op, inputs, proto.attr, controls=controls)
     return Body("graph", nodes)
 
 
@@ -92,6 +94,8 @@ class Library:
         return self._bodies[name]
 
     def _read(self, proto: Any) -> Body:
+        from autofusion_frontend_tensorflow.raising import raised
+
         name = proto.signature.name
         arguments = tuple(arg.name for arg in proto.signature.input_arg)
         known = set(arguments)
@@ -112,11 +116,12 @@ class Library:
                 node.op,
                 tuple(ref(text) for text in node.input if not text.startswith("^")),
                 node.attr,
+                controls=tuple(text[1:] for text in node.input if text.startswith("^")),
             )
             for node in proto.node_def
         }
         results = tuple(ref(proto.ret[arg.name]) for arg in proto.signature.output_arg)
-        return Body(name, nodes, arguments, results)
+        return raised(Body(name, nodes, arguments, results))
 
     def _offset(self, op: str, result: str, function: str, node: str) -> int:
         names: Sequence[str] | None

@@ -9,6 +9,7 @@ from autofusion.ir.graph import Value
 from autofusion_frontend_tensorflow.call import Call
 from autofusion_frontend_tensorflow.layout import Layout, layout_of, padding_of, per_axis
 from autofusion_frontend_tensorflow.registry import converter
+from autofusion_frontend_tensorflow.sizes import known_dims
 
 
 def kernel_size(call: Call, weight: Value, spatial: int) -> list[int]:
@@ -44,9 +45,17 @@ def depthwise_weight(call: Call, weight: Value) -> Value:
 
 
 def convolved(
-    call: Call, layout: Layout, x: Value, weight: Value, bias: Value | None = None, dilations: Sequence[int] | None = None
+    call: Call,
+    layout: Layout,
+    x: Value,
+    weight: Value,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
 ) -> Value:
-    """A convolution in TensorFlow's order of axes; groups follow from the shapes."""
+    """A convolution in TensorFlow's order of axes; groups follow from the shapes.
+
+    ``dilations`` and ``pads`` (all begins, then all ends) stand in for what the node states.
+    """
     depthwise = "Depthwise" in call.op
     spatial = layout.spatial
     kernel = kernel_size(call, weight, spatial)
@@ -54,7 +63,7 @@ def convolved(
     if dilations is None:
         dilations = per_axis(call, layout, call.attr("dilations"), "dilations")
     attrs: dict[str, Any] = {"kernel_shape": kernel, "strides": strides, "dilations": list(dilations)}
-    attrs |= padding_of(call, layout, x, kernel, strides, dilations).attrs
+    attrs |= {"pads": list(pads)} if pads else padding_of(call, layout, x, kernel, strides, dilations).attrs
     inputs = channels(call, weight, spatial, "inputs")
     if depthwise:
         group, moved = inputs, depthwise_weight(call, weight)
@@ -66,7 +75,7 @@ def convolved(
             call.fail(f"{of} channels cannot be split into groups of {inputs}, which the weights '{weight.name}' take")
         group, moved = of // inputs, outputs_first(call, weight)
     attrs["group"] = group
-    return layout.back(call, call.emit("Conv", layout.first(call, x), moved, bias, **attrs))
+    return layout.back(call, call.emit("Conv", layout.first(call, x), moved, **attrs))
 
 
 @converter("Conv2D", "DepthwiseConv2dNative")
@@ -101,33 +110,13 @@ def transposed(call: Call) -> Value:
             call.fail(f"the weights '{weight.name}' take {inputs} channels, found {given}")
     attrs: dict[str, Any] = {"kernel_shape": kernel, "strides": strides, "dilations": dilations, "group": group}
     first = layout.first(call, x)
-    wanted = [_element(sizes, axis) for axis in layout.axes]
+    stated = known_dims(sizes) or ()
+    wanted = [stated[axis] if axis < len(stated) else None for axis in layout.axes]
     own = [None] * spatial if x.shape is None else [x.shape[a] for a in layout.axes]
     if all(isinstance(n, int) for n in (*wanted, *own)):
         attrs |= _explicit(call, layout, wanted, own, kernel, strides, dilations)
         return layout.back(call, call.emit("ConvTranspose", first, moved, **attrs))
     return layout.back(call, _cropped(call, layout, first, moved, attrs))
-
-
-def _element(sizes: Value, index: int) -> int | None:
-    """Element ``index`` of a vector, where it is known: some elements may be computed, the batch for one."""
-    if sizes.const is not None:
-        return int(sizes.const[index])
-    node = sizes.producer
-    if node is not None and node.op == "Cast":
-        assert node.inputs[0] is not None
-        return _element(node.inputs[0], index)
-    if node is None or node.op != "Concat":
-        return None
-    for part in node.inputs:
-        assert part is not None
-        length = part.shape[0] if part.shape else None
-        if not isinstance(length, int):
-            return None
-        if index < length:
-            return _element(part, index) if part.const is not None else None
-        index -= length
-    return None
 
 
 def _forward_begin(call: Call, size: int, kernel: int, stride: int, dilation: int) -> int:
