@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +12,13 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+CONFIG = "autofusion.toml"
+"""The settings file that is read without being named."""
+VARIABLE = "AUTOFUSION_CONFIG"
+_KEYWORDS = (
+    "level", "threads", "only", "disable", "disable_sites", "disable_kernels", "memory_budget", "config",
+)  # fmt: skip
+
 model_argument = click.argument("model", type=click.Path(path_type=Path))
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
 shape_option = click.option(
@@ -18,12 +26,27 @@ shape_option = click.option(
 )
 
 
+class _Bytes(click.ParamType):  # type: ignore[type-arg]
+    """A number of bytes: ``64M``, ``1.5G`` or plain."""
+
+    name = "bytes"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        factor = {"k": 1000, "m": 1000**2, "g": 1000**3}.get(value[-1:].lower(), 1)
+        try:
+            return int(float(value[:-1] if factor > 1 else value) * factor)
+        except ValueError:
+            self.fail(f"'{value}' is no number of bytes (as in 64M)", param, ctx)
+
+
 def compile_options(function: F) -> F:
-    """``--level``, ``--threads``, switches for rules and sites, ``--inputs`` and ``--outputs``; passed on as
-    keywords.
+    """``--level``, ``--threads``, switches for rules, sites and kernels, a settings file, ``--input`` and ``--output``;
+    passed on as keywords of ``autofusion.compile``.
     """
     options = [
-        click.option("--level", default="full", show_default=True, help="off, basic (folds, activations) or full."),
+        click.option("--level", show_default="full", help="off, basic (folds, activations) or full."),
         click.option("--threads", type=int, help="Threads to run on. Default: all cores this process may use."),
         click.option("--only", multiple=True, metavar="RULE", help="Use this rule (or pack) only. Repeatable."),
         click.option("--disable", multiple=True, metavar="RULE", help="Do without this rule (or pack). Repeatable."),
@@ -32,7 +55,25 @@ def compile_options(function: F) -> F:
             "disable_sites",
             multiple=True,
             metavar="NODE",
-            help="Leave this source node alone. Repeatable.",
+            help="Leave this source node alone; RULE:NODE only keeps that rule off it. Repeatable.",
+        ),
+        click.option(
+            "--disable-kernel",
+            "disable_kernels",
+            multiple=True,
+            metavar="PACK[:KERNEL][@NODE]",
+            help="Do without this kernel, everywhere or at that source node. Repeatable.",
+        ),
+        click.option(
+            "--memory-budget",
+            type=_Bytes(),
+            metavar="BYTES",
+            help="Refuse fusions that lift the peak of live activations above it. Suffixes k, M, G.",
+        ),
+        click.option(
+            "--config",
+            type=click.Path(path_type=Path),
+            help=f"TOML file with a table [fusion], or a fusion_switch.cfg. Default: {CONFIG}, if there is one.",
         ),
         click.option(
             "--input",
@@ -52,7 +93,9 @@ def compile_options(function: F) -> F:
 
     @functools.wraps(function)
     def wrapped(**values: Any) -> Any:
-        keywords = {name: values.pop(name) for name in ("level", "threads", "only", "disable", "disable_sites")}
+        keywords = {name: values.pop(name) for name in _KEYWORDS}
+        if keywords["config"] is None and not os.environ.get(VARIABLE) and Path(CONFIG).is_file():
+            keywords["config"] = Path(CONFIG)
         keywords["inputs"], keywords["outputs"] = values.pop("input_names"), values.pop("output_names")
         return function(settings=keywords, **values)
 

@@ -19,6 +19,13 @@ from autofusion.cli.options import compile_options, echo_json, json_option, mode
     help="An .npz file with an array for each input. Default: seeded random inputs.",
 )
 @click.option("--save", "-o", type=click.Path(path_type=Path), help="Write the outputs to this .npz file.")
+@click.option(
+    "--watch",
+    "watched",
+    multiple=True,
+    metavar="NODE",
+    help="Also show this source node's (or value's) results, inside fused nodes or not. Repeatable.",
+)
 @click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
 @compile_options
 @json_option
@@ -27,11 +34,16 @@ def command(
     shapes: tuple[str, ...],
     data: Path | None,
     save: Path | None,
+    watched: tuple[str, ...],
     seed: int,
     as_json: bool,
     settings: dict[str, Any],
 ) -> None:
-    """Run MODEL and print what comes out."""
+    """Run MODEL and print what comes out.
+
+    Watching changes nothing about the run: the values inside a fused node are those of its parts, replayed on the
+    operands that it really had. They are saved beside the outputs, under their own names.
+    """
     import time
 
     import numpy as np
@@ -44,15 +56,22 @@ def command(
     session = autofusion.compile(model, shapes=stated or None, **settings)
     feeds = made.load_npz(data) if data is not None else made.random_inputs(session.graph, stated, seed)
     compiled = time.perf_counter()
-    results = session.run(feeds)
+    values: dict[str, Any] = {}
+    if watched:
+        seen = session.watch(watched, feeds)
+        results, values = seen.outputs, seen.values
+    else:
+        results = session.run(feeds)
     done = time.perf_counter()
     if save is not None:
-        np.savez(save, **results)
+        np.savez(save, **{**values, **results})
     described = {name: made.describe(value) for name, value in results.items()}
+    inside = {name: made.describe(value) for name, value in values.items()}
     if as_json:
-        echo_json({"outputs": described, "compile_seconds": compiled - start, "first_run_seconds": done - compiled})
+        told = {"outputs": described, "compile_seconds": compiled - start, "first_run_seconds": done - compiled}
+        echo_json({**told, "watched": inside} if watched else told)
         return
-    for name, about in described.items():
+    for name, about in [*described.items(), *((f"watched {name}", about) for name, about in inside.items())]:
         click.echo(
             f"{name}: {about['type']}"
             + (f"  min {about['min']:.6g}  max {about['max']:.6g}  mean {about['mean']:.6g}" if "min" in about else "")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from autofusion.cost.model import CostModel, is_free, is_static
 from autofusion.cost.signature import structure
 from autofusion.cost.target import Target
+from autofusion.fusion.kernel_switches import KernelSwitches
 from autofusion.ir.graph import FUSED, Node
 
 if TYPE_CHECKING:  # lowering is the layer above; only its contract's shape is needed here
@@ -38,10 +39,17 @@ _FREE = Priced("", 0.0)
 
 
 class Kernels:
-    """Prices nodes with ``packs`` on ``target``."""
+    """Prices nodes with ``packs`` on ``target``, without the kernels that ``switches`` leave out."""
 
-    def __init__(self, packs: Sequence[KernelPack], target: Target, model: CostModel) -> None:
+    def __init__(
+        self,
+        packs: Sequence[KernelPack],
+        target: Target,
+        model: CostModel,
+        switches: KernelSwitches | None = None,
+    ) -> None:
         self._packs, self._target, self._model = packs, target, model
+        self._switches = switches
         self._known: dict[Hashable, Priced | Unwilling] = {}
 
     def price(self, node: Node, kind_version: str = "1") -> Priced | Unwilling:
@@ -52,6 +60,8 @@ class Kernels:
         """
         if is_free(node):
             return _FREE
+        if self._switches is not None and self._switches.singles_out(node):
+            return self._asked(node, kind_version)
         key = (structure(node), kind_version)
         if key not in self._known:
             self._known[key] = self._asked(node, kind_version)
@@ -104,13 +114,15 @@ class Kernels:
         if not isinstance(answer, Sequence):
             refusals.append(f"pack '{pack.name}' {pack.version} cannot run it: {answer.reason}")
             return []
-        return [
-            Priced(
-                f"{offer.kernel}@{pack.version}",
-                self._model.price(node, offer, pack.launch_seconds, oracle=pack.oracle).total,
-            )
-            for offer in answer
-        ]
+        priced = []
+        for offer in answer:
+            off = self._switches.refusal(pack, offer.kernel, node) if self._switches is not None else ""
+            if off:
+                refusals.append(f"pack '{pack.name}' {pack.version}: {off}")
+                continue
+            seconds = self._model.price(node, offer, pack.launch_seconds, oracle=pack.oracle).total
+            priced.append(Priced(f"{offer.kernel}@{pack.version}", seconds))
+        return priced
 
 
 def _implements(implemented: str, emitted: str) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from autofusion.cost.model import CostModel
 from autofusion.cost.target import Target
+from autofusion.fusion.kernel_switches import KernelSwitches
 from autofusion.fusion.kernels import Kernels
 from autofusion.fusion.ledger import Ledger
 from autofusion.fusion.options import FusionOptions, Switches
@@ -45,12 +46,17 @@ def optimise(
     target: Target,
     cost_model: CostModel,
     options: FusionOptions,
+    kernel_switches: KernelSwitches | None = None,
 ) -> tuple[Graph, Ledger]:
-    """A copy of ``graph`` after all stages; at level off, the graph itself. Fuses where types are static."""
+    """A copy of ``graph`` after all stages; at level off, the graph itself. Fuses where types are static.
+
+    ``kernel_switches`` are those of ``options``, where the caller keeps them (they remember what packs offer).
+    """
     prepared, ledger = prepare(graph, packs, options)
     if options.level is Level.OFF:
         return prepared, ledger
-    fuse(prepared, packs, Kernels(kernel_packs, target, cost_model), options, ledger)
+    switches = kernel_switches or KernelSwitches(kernel_packs, options)
+    fuse(prepared, packs, Kernels(kernel_packs, target, cost_model, switches), options, ledger)
     return prepared, ledger
 
 

@@ -16,15 +16,17 @@ class FusionOptions:
 
     ``only`` and ``disable`` hold rule names (``conv.epilogue``) or pack names (``conv``: all its rules); an empty
     ``only`` means every rule. ``disable_sites`` holds source-model node names, alone (no rule applies where that node
-    is) or after a rule name and a colon (``conv.epilogue:conv1``: that rule does not). ``priorities`` overrides rules'
-    priorities: higher goes first. ``time_budget_s`` bounds each stage; ``memory_budget_bytes`` refuses fusions that
-    would lift the peak of live activations above it.
+    is) or after a rule name and a colon (``conv.epilogue:conv1``: that rule does not). ``disable_kernels`` holds
+    kernels as ``PACK[:KERNEL][@NODE]`` (see ``KernelSwitches``). ``priorities`` overrides rules' priorities:
+    higher goes first. ``time_budget_s`` bounds each stage; ``memory_budget_bytes`` refuses fusions that would lift the
+    peak of live activations above it.
     """
 
     level: Level = Level.FULL
     only: frozenset[str] = frozenset()
     disable: frozenset[str] = frozenset()
     disable_sites: frozenset[str] = frozenset()
+    disable_kernels: frozenset[str] = frozenset()
     priorities: Mapping[str, int] = field(default_factory=dict)
     time_budget_s: float = 60.0
     memory_budget_bytes: int | None = None
@@ -58,9 +60,9 @@ class Switches:
         self._rules = {rule.name: rule for pack in packs for rule in pack.rules}
         groups = {pack.name for pack in packs}
         for name in (*options.only, *options.disable):
-            _known(name, [*self._rules, *groups], "rule or rule pack")
+            known_name(name, [*self._rules, *groups], "rule or rule pack")
         for name in options.priorities:
-            _known(name, self._rules, "rule")
+            known_name(name, self._rules, "rule")
         self._sites: dict[str, str] = {}
         for entry in options.disable_sites:
             rule, colon, site = entry.partition(":")
@@ -70,9 +72,9 @@ class Switches:
             else:
                 self._sites[entry] = " *"
         if graph is not None and self._sites:
-            names = set(_site_names(graph))
+            names = set(site_names(graph))
             for site in self._sites:
-                _known(site, names, "node to switch off as a site")
+                known_name(site, names, "node to switch off as a site")
 
     def rules(self) -> list[BoundRule]:
         """Every rule, the highest priority first and otherwise in the order of the packs."""
@@ -105,16 +107,17 @@ class Switches:
         return ""
 
 
-def _site_names(graph: Graph) -> Iterator[str]:
+def site_names(graph: Graph) -> Iterator[str]:
     """Every name that a site in ``graph`` or in a body inside it may have."""
     for node in graph.nodes:
         yield from (node.name, *node.origin)
         for value in node.attrs.values():
             if isinstance(value, Graph):
-                yield from _site_names(value)
+                yield from site_names(value)
 
 
-def _known(name: str, known: Iterable[str], what: str) -> None:
+def known_name(name: str, known: Iterable[str], what: str) -> None:
+    """Raise OptionError, with the nearest of ``known``, if ``name`` is not one of them."""
     names = sorted(known)
     if name not in names:
         raise OptionError(f"'{name}' is not the name of a {what}{nearest(name, names) or _some(names)}")

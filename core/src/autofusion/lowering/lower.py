@@ -10,6 +10,7 @@ import numpy as np
 
 from autofusion.cost.target import Target
 from autofusion.errors import KernelError
+from autofusion.fusion.kernel_switches import KernelSwitches
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.types import TensorType, of_array
 from autofusion.lowering import memory
@@ -32,12 +33,19 @@ from autofusion.lowering.storage import Root, Stored, external_buffer, fresh
 from autofusion.lowering.views import AliasOffer
 
 
-def lower(graph: Graph, packs: Sequence[KernelPack], target: Target, price: PriceOffer) -> Plan:
-    """Return the plan of ``graph`` (sorted, all operands static or run-time objects, results static or not).
+def lower(
+    graph: Graph,
+    packs: Sequence[KernelPack],
+    target: Target,
+    price: PriceOffer,
+    switches: KernelSwitches | None = None,
+) -> Plan:
+    """Return the plan of ``graph`` (sorted, all operands static or run-time objects, results static or not), without
+    the kernels that ``switches`` leave out.
 
     Raises KernelError if no pack runs some node.
     """
-    choices = Selector(graph, packs, target, price).run()
+    choices = Selector(graph, packs, target, price, switches).run()
     return _Lowering(graph, packs, target, price, choices).run()
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from autofusion.cost.target import Target
 from autofusion.errors import KernelError
+from autofusion.fusion.kernel_switches import KernelSwitches
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.lowering.concat import concat_offers
 from autofusion.lowering.contract import PLAIN, KernelPack, Layout, Offer, Refused, storable
@@ -42,10 +43,10 @@ class Choice:
 
 
 def candidates(
-    node: Node, packs: Sequence[KernelPack], target: Target, price: PriceOffer
+    node: Node, packs: Sequence[KernelPack], target: Target, price: PriceOffer, switches: KernelSwitches | None = None
 ) -> tuple[list[Candidate], list[tuple[str, str]]]:
-    """Every offer for ``node``, cheapest first, and the refusals. Oracle packs are only asked if no other pack
-    offers.
+    """Every offer for ``node`` that ``switches`` allow, cheapest first, and the refusals. Oracle packs are only asked
+    if no other pack offers.
     """
     found: list[Candidate] = []
     refusals: list[tuple[str, str]] = []
@@ -60,7 +61,12 @@ def candidates(
             if isinstance(answer, Refused):
                 refusals.append((pack.name, answer.reason))
                 continue
-            found += [Candidate(pack, offer, price(node, offer, pack)) for offer in answer]
+            for offer in answer:
+                off = switches.refusal(pack, offer.kernel, node) if switches is not None else ""
+                if off:
+                    refusals.append((pack.name, off))
+                else:
+                    found.append(Candidate(pack, offer, price(node, offer, pack)))
         if found:
             break
     blocks = sorted({block for pack in packs for block in pack.blocks})
@@ -71,7 +77,14 @@ def candidates(
 class Selector:
     """Chooses offers for one graph."""
 
-    def __init__(self, graph: Graph, packs: Sequence[KernelPack], target: Target, price: PriceOffer) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        packs: Sequence[KernelPack],
+        target: Target,
+        price: PriceOffer,
+        switches: KernelSwitches | None = None,
+    ) -> None:
         self._nodes = graph.nodes
         self._target = target
         self._candidates: dict[Node, list[Candidate]] = {}
@@ -79,7 +92,7 @@ class Selector:
         self._chosen: dict[Node, Candidate] = {}
         self._outputs = set(graph.outputs)
         for node in self._nodes:
-            found, refusals = candidates(node, packs, target, price)
+            found, refusals = candidates(node, packs, target, price, switches)
             if not found:
                 reasons = "; ".join(f"{pack}: {reason}" for pack, reason in refusals) or "no kernel pack is installed"
                 raise KernelError(f"no kernel runs {node.label} ({node.op}): {reasons}")

@@ -59,4 +59,4 @@ class Arena:
             return array.copy()
         count, channels, *spatial = view.shape
         joined = np.moveaxis(array, -1, 2).reshape(count, array.shape[1] * view.layout.block, *spatial)
-        return np.ascontiguousarray(joined[:, :channels])
+        return np.array(joined[:, :channels], order="C")  # of one pixel, all of it would still be a view

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 from autofusion.cost.model import CostModel
 from autofusion.cost.target import Target
 from autofusion.errors import OptionError, nearest
+from autofusion.fusion.kernel_switches import KernelSwitches
 from autofusion.fusion.options import FusionOptions, Switches
 from autofusion.fusion.rule import Level
 from autofusion.ir.graph import Graph
 from autofusion.ir.specialise import specialise
 from autofusion.plugins.frontend import LoadOptions
 from autofusion.plugins.registry import Registry, default_registry
+from autofusion.runtime.config import Settings, read_settings
 from autofusion.runtime.context import Context
 from autofusion.runtime.executor import static_key
 from autofusion.runtime.session import Session
@@ -45,11 +47,12 @@ def compile(
     model: str | PathLike[str] | Graph,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
-    level: str | Level = Level.FULL,
+    level: str | Level | None = None,
     threads: int | None = None,
     only: Sequence[str] = (),
     disable: Sequence[str] = (),
     disable_sites: Sequence[str] = (),
+    disable_kernels: Sequence[str] = (),
     priorities: Mapping[str, int] | None = None,
     memory_budget: int | None = None,
     inputs: Sequence[str] = (),
@@ -57,33 +60,50 @@ def compile(
     key: bytes | None = None,
     target: Target | None = None,
     registry: Registry | None = None,
+    config: str | PathLike[str] | None = None,
 ) -> Session:
     """Compile a model and return its session.
 
     ``shapes`` (input name -> shape) compiles for these shapes now; dims that the model leaves open and that are
-    not stated are taken from the inputs of each run. ``level`` is ``off``, ``basic`` or ``full``. ``threads``
-    defaults to the cores this process may use. ``only``, ``disable`` (rule or pack names) and ``disable_sites``
-    (source node names, or ``rule:node``) switch rules and places; ``memory_budget`` (bytes) refuses fusions that
-    would raise the peak beyond it.
+    not stated are taken from the inputs of each run. ``level`` is ``off``, ``basic`` or ``full`` (the default).
+    ``threads`` defaults to the cores this process may use. ``only``, ``disable`` (rule or pack names),
+    ``disable_sites`` (source node names, or ``rule:node``) and ``disable_kernels`` (``pack:kernel``, or
+    ``pack:kernel@node``) switch rules, places and kernels; ``memory_budget`` (bytes) refuses fusions that would raise
+    the peak beyond it. ``config`` is a settings file (see ``runtime/config.py``), by default the one that the
+    environment variable AUTOFUSION_CONFIG names; what is switched off there adds to what is switched off here, and
+    any other argument wins over it.
     """
     from autofusion.cost.store import current
 
     registry = registry or default_registry()
-    threads = _threads(threads)
+    settings = Settings(
+        level,
+        threads,
+        tuple(only),
+        tuple(disable),
+        tuple(disable_sites),
+        tuple(disable_kernels),
+        dict(priorities or {}),
+        memory_budget,
+    ).over(read_settings(config, registry.rule_packs))
+    threads = _threads(settings.threads)
     graph = (
         model if isinstance(model, Graph) else load(model, inputs=inputs, outputs=outputs, key=key, registry=registry)
     )
     target = target or current(threads)
     options = FusionOptions(
-        level=parse_level(level),
-        only=frozenset(only),
-        disable=frozenset(disable),
-        disable_sites=frozenset(disable_sites),
-        priorities=dict(priorities or {}),
-        memory_budget_bytes=memory_budget,
+        level=Level.FULL if settings.level is None else parse_level(settings.level),
+        only=frozenset(settings.only),
+        disable=frozenset(settings.disable),
+        disable_sites=frozenset(settings.disable_sites),
+        disable_kernels=frozenset(settings.disable_kernels),
+        priorities=settings.priorities,
+        memory_budget_bytes=settings.memory_budget,
     )
+    kernel_packs = registry.kernel_packs(target)
     Switches(registry.rule_packs, options, graph)  # refuses unknown names while the graph still has all of them
-    context = Context(registry.rule_packs, registry.kernel_packs(target), target, CostModel(target), options)
+    KernelSwitches(kernel_packs, options, graph)
+    context = Context(registry.rule_packs, kernel_packs, target, CostModel(target), options)
     session = Session(specialise(graph, {}, context.evaluate), context)
     if shapes is not None:
         session.prepare({name: tuple(shape) for name, shape in shapes.items()})

@@ -12,6 +12,7 @@ import numpy as np
 from autofusion.cost.model import CostModel
 from autofusion.cost.target import Target
 from autofusion.errors import KernelError, PluginError
+from autofusion.fusion.kernel_switches import KernelSwitches
 from autofusion.fusion.ledger import Ledger
 from autofusion.fusion.optimise import optimise, prepare
 from autofusion.fusion.options import FusionOptions
@@ -59,6 +60,10 @@ class Context:
     bodies: dict[int, Body] = field(default_factory=dict)
     """Control-flow bodies by the id of their graph."""
     lock: threading.RLock = field(default_factory=threading.RLock)
+    kernel_switches: KernelSwitches = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kernel_switches = KernelSwitches(self.kernel_packs, self.options)
 
     @property
     def oracle(self) -> KernelPack:
@@ -87,7 +92,15 @@ class Context:
 
     def optimise(self, graph: Graph) -> tuple[Graph, Ledger]:
         """All rules, for a graph with static shapes."""
-        return optimise(graph, self.rule_packs, self.kernel_packs, self.target, self.cost_model, self.options)
+        return optimise(
+            graph,
+            self.rule_packs,
+            self.kernel_packs,
+            self.target,
+            self.cost_model,
+            self.options,
+            self.kernel_switches,
+        )
 
     def price(self, node: Node, offer: Offer, pack: KernelPack) -> float:
         """Seconds that the cost model expects of an offer."""

@@ -91,7 +91,7 @@ class Executor:
         fused, ledger = context.optimise(parts.head)
         fused.sort()
         packs = [*context.kernel_packs, ControlPack(context)]
-        plan = lower(fused, packs, context.target, context.price)
+        plan = lower(fused, packs, context.target, context.price, context.kernel_switches)
         runner = PlanRunner(plan, context.target, context.cache)
         tail = None if parts.tail is None else Executor(parts.tail, context)
         return Stage(runner, ledger, graph, parts, tail)

@@ -32,6 +32,7 @@ class Session:
         self.graph, self.prepared_ledger = context.prepare(source)
         self.executor = Executor(self.graph, context)
         self._last: Stage | None = None
+        self._has_bodies = any(isinstance(a, Graph) for n in self.graph.nodes for a in n.attrs.values())
 
     # ---- running ---------------------------------------------------------------------------------------------
 
@@ -106,6 +107,9 @@ class Session:
 
     def _stage(self, key: Key) -> Stage:
         self._last = self.executor.stage(key)
+        if self._last.tail is None and not self._has_bodies:
+            # Otherwise some other part of the model, planned later, might still have the kernel.
+            self.context.kernel_switches.require_known()
         return self._last
 
     # ---- looking ---------------------------------------------------------------------------------------------

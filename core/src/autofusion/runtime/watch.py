@@ -2,12 +2,13 @@
 
 A watched value is found by its name in the source model. If it is a step's result it is read as it passes; if it
 is inside a fused node, the node's real operands are read and its body is evaluated on them by the reference
-kernels.
+kernels. If rules rewrote what computed it, the source model's own nodes are evaluated, from the nearest values that
+are still there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,17 +32,19 @@ def watch(session: Session, names: Iterable[str], inputs: Mapping[str, Any]) -> 
     """Run ``session`` on ``inputs`` and return the values ``names`` as well.
 
     A name is a value of the source model or a source node (then all its results are watched). Raises OptionError
-    for a name that the model does not have, or whose value no longer exists because a rule rewrote what computed
-    it.
+    for a name that the model does not have, and for a value of control flow that no longer exists.
     """
     wanted = value_names(session, names)
     given = session.arguments(inputs)
     stage = session.executor.stage(session.executor.key(given))
     found: dict[str, Any] = {}
     outputs = _watch_stage(stage, session.context, wanted, given, found)
-    for name in wanted:
-        if name not in found:
-            raise OptionError(f"value '{name}' no longer exists: {_gone(session, name)}")
+    gone = [name for name in wanted if name not in found]
+    if gone:
+        rest = _Rewritten(session, gone, _names_inside(stage))
+        outputs = _watch_stage(stage, session.context, [*wanted, *rest.borders], given, found)
+        rest.evaluate(found)
+        found = {name: found[name] for name in wanted}
     return Watched(dict(zip(session.graph.output_names, outputs, strict=True)), found)
 
 
@@ -63,12 +66,52 @@ def value_names(session: Session, names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(wanted))
 
 
-def _gone(session: Session, name: str) -> str:
-    producer = next((n for n in session.source.nodes if any(v.name == name for v in n.outputs)), None)
-    origins = set(producer.origin) if producer is not None else set()
-    rules = [r.rule for r in session.ledger.records if r.verdict.value == "fused" and origins & set(r.nodes)]
-    by = f"{rules[0]} rewrote what computed it" if rules else "what computed it was folded into a constant"
-    return f"{by}; watch a later value, or compile with level='off'"
+class _Rewritten:
+    """Values that rules rewrote away: evaluated from what is still there, as the source model has it.
+
+    A value keeps its name as long as it keeps its meaning, so the nearest values that still exist are found by name.
+    """
+
+    def __init__(self, session: Session, gone: Iterable[str], there: Collection[str]) -> None:
+        self._context = session.context
+        self._values = {v.name: v for v in session.source.values()}
+        self._nodes: dict[Node, None] = {}
+        self.borders: dict[str, None] = {}
+        """Names to watch besides."""
+        stack = [(name, False) for name in gone]
+        while stack:
+            name, ready = stack.pop()
+            node = self._values[name].producer
+            if node is None or name in there:
+                self.borders[name] = None
+            elif ready:
+                self._nodes[node] = None
+            elif node not in self._nodes:
+                if any(isinstance(a, Graph) for a in node.attrs.values()):
+                    raise OptionError(
+                        f"value '{name}' no longer exists, and control flow is not replayed; "
+                        "watch a later value, or compile with level='off'"
+                    )
+                stack.append((name, True))
+                stack += [(v.name, False) for v in node.inputs if v is not None and v.const is None]
+
+    def evaluate(self, found: dict[str, Any]) -> None:
+        """Add the values of the rewritten nodes to ``found``, which has the borders."""
+        for node in self._nodes:
+            operands = [None if v is None else v.const if v.const is not None else found[v.name] for v in node.inputs]
+            results = self._context.evaluate(node, operands)
+            for value, result in zip(node.outputs, results, strict=True):
+                found.setdefault(value.name, result)
+
+
+def _names_inside(stage: Stage) -> set[str]:
+    """Every value that the plans of a stage that has run still have, bodies of fused nodes included."""
+    graph = stage.runner.plan.graph
+    names = {v.name for v in graph.values()}
+    names |= {v.name for node in graph.nodes if node.op == FUSED for inner in node.body.nodes for v in inner.outputs}
+    for tail in stage.tail.stages[-1:] if stage.tail is not None else ():
+        names |= _names_inside(tail)
+    return names
 
 
 def _watch_stage(
