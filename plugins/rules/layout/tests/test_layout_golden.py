@@ -22,3 +22,8 @@ def test_pack_has_no_faults() -> None:
     assert PACK.problems() == []
     for rule in PACK.rules:
         assert "Before:" in rule.doc and "After:" in rule.doc, rule.name
+
+
+def test_readme_lists_every_rule() -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    assert [rule.name for rule in PACK.rules if f"`{rule.name}`" not in readme] == []

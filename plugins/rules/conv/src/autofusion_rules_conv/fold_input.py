@@ -44,6 +44,8 @@ def _read(match: Match) -> tuple[Layer, np.ndarray] | Refusal:
         axis = 0
     else:
         axis = rank - 1
+    if not 0 <= axis < rank:
+        return Refusal(f"{_site(match)}: '{x.name}' is too small to have channels of its own", x)
     channels = x.shape[axis]
     if not isinstance(channels, int):
         return Refusal(f"{_site(match)}: the number of channels of '{x.name}' is not known", x)

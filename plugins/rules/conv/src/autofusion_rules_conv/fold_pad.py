@@ -167,7 +167,7 @@ def _rewrite_pool(match: Match, builder: Builder) -> list[Value]:
 
 FOLD_PAD = RewriteRule(
     "conv.fold_pad",
-    op("Conv", op("Pad", var("x"), open_inputs=True, name="pad"), open_inputs=True),
+    op("Conv", op("Pad", var("x"), open_inputs=True, name="pad", shared=True), open_inputs=True),
     _rewrite_conv,
     _check_conv,
     Stage.FOLD,
@@ -176,14 +176,14 @@ FOLD_PAD = RewriteRule(
     Before: %y = Conv(Pad(%x, [0, 0, 1, 1, 0, 0, 1, 1]), %w) {pads = [0, 0, 0, 0]}
     After:  %y = Conv(%x, %w) {pads = [1, 1, 1, 1]}
     auto_pad is evaluated on the padded size first.
-    Refuses when: the Pad has another mode or value, crops, pads batch or channels, has computed amounts, or is used
-    elsewhere.
+    Each reader of a Pad takes it in by itself; the Pad stays for those who cannot.
+    Refuses when: the Pad has another mode or value, crops, pads batch or channels, or has computed amounts.
     """,
 )
 
 FOLD_PAD_POOL = RewriteRule(
     "conv.fold_pad_pool",
-    op(("AveragePool", "MaxPool"), op("Pad", var("x"), open_inputs=True, name="pad")),
+    op(("AveragePool", "MaxPool"), op("Pad", var("x"), open_inputs=True, name="pad", shared=True)),
     _rewrite_pool,
     _check_pool,
     Stage.FOLD,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.fusion.pattern import Match, op
+from autofusion.fusion.pattern import COMMUTATIVE, Match, op
 from autofusion.fusion.rule import Builder, RewriteRule, Stage
 from autofusion.ir.graph import FUSED, Graph, Node, Value
 from autofusion.ir.operators import find, known_names
@@ -38,10 +38,18 @@ def _same(a: Node, b: Node) -> bool:
     return (
         len(a.inputs) == len(b.inputs)
         and len(a.outputs) == len(b.outputs)
-        and all(_same_value(x, y) for x, y in zip(a.inputs, b.inputs, strict=True))
+        and _same_operands(a, b)
         and a.attrs.keys() == b.attrs.keys()
         and all(_same_attribute(a.attrs[k], b.attrs[k]) for k in a.attrs)
     )
+
+
+def _same_operands(a: Node, b: Node) -> bool:
+    if all(_same_value(x, y) for x, y in zip(a.inputs, b.inputs, strict=True)):
+        return True
+    if a.op not in COMMUTATIVE or len(a.inputs) != 2:
+        return False
+    return all(_same_value(x, y) for x, y in zip(a.inputs, reversed(b.inputs), strict=True))
 
 
 def _same_value(a: Value | None, b: Value | None) -> bool:
@@ -92,7 +100,8 @@ COMMON_SUBEXPRESSION = RewriteRule(
 
     Before: %a = Sigmoid(%x); %b = Sigmoid(%x)
     After:  %a = Sigmoid(%x), used in both places
-    Any deterministic operator with the same attributes and operands (constants compared bit for bit).
+    Any deterministic operator with the same attributes and operands (constants compared bit for bit), also in the
+    other order where the operator is commutative.
     """,
 )
 
