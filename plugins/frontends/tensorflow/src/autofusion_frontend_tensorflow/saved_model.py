@@ -7,8 +7,6 @@ layers today's Keras no longer knows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import redirect_stderr
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +32,11 @@ def freeze(path: Path) -> tuple[Any, dict[str, Ref], dict[str, Ref]]:
     tf = tensorflow(path)
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_from_session_graph
 
-    v1 = tf.compat.v1
+    v1, logger = tf.compat.v1, tf.get_logger()
+    level = logger.level
+    logger.setLevel("ERROR")  # or it advises at length to use the other interface, which does not take these models
     try:
-        with tf.Graph().as_default() as graph, v1.Session(graph=graph) as session, redirect_stderr(StringIO()):
+        with tf.Graph().as_default() as graph, v1.Session(graph=graph) as session:
             meta = v1.saved_model.loader.load(session, _tags(tf, path), str(path))
             signature = _signature(meta.signature_def, path)
             inputs = {name: _ref(info, path) for name, info in signature.inputs.items()}
@@ -48,6 +48,8 @@ def freeze(path: Path) -> tuple[Any, dict[str, Ref], dict[str, Ref]]:
     except Exception as error:  # TensorFlow raises classes of many kinds
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise ModelError(f"TensorFlow cannot load and freeze the SavedModel '{path}': {first}") from error
+    finally:
+        logger.setLevel(level)
     return made, inputs, outputs
 
 
