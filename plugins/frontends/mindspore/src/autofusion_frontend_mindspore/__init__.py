@@ -1,1 +1,20 @@
-"""Reads MindSpore MindIR files into the Autofusion graph."""
+"""Reads MindSpore MindIR files into the Autofusion graph. This module only holds the hook."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from autofusion.plugins import hookimpl
+
+if TYPE_CHECKING:
+    from autofusion.plugins.frontend import Frontend
+
+__version__ = "0.1.0"
+
+
+@hookimpl
+def autofusion_frontends() -> list[Frontend]:
+    """The MindSpore frontend."""
+    from autofusion_frontend_mindspore.frontend import MindsporeFrontend
+
+    return [MindsporeFrontend()]

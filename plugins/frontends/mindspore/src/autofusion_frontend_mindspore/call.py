@@ -1,0 +1,247 @@
+"""What a converter works with: one primitive call, its operands and attributes, and the means to emit IR nodes for it.
+
+Whether an argument of a primitive is an attribute or a trailing operand differs between primitives and between
+versions of MindSpore, so converters ask for it by both: ``call.argument(2, "axis")``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from autofusion.errors import ModelError
+from autofusion.ir.dtypes import I64
+from autofusion.ir.graph import Node, Value
+from autofusion.ir.types import TensorType
+from autofusion_frontend_mindspore import dtypes
+from autofusion_frontend_mindspore.abstract import Declared, ScalarType, Storage
+from autofusion_frontend_mindspore.builder import Builder
+from autofusion_frontend_mindspore.literals import as_python
+
+_MISSING = object()
+
+
+class Call:
+    """One primitive call while it is converted.
+
+    ``args`` are the operands without monads: IR values, Python values and tuples of them; storage is read already,
+    but in ``raw``. ``declared`` is what the node says about its result.
+    """
+
+    def __init__(
+        self,
+        builder: Builder,
+        state: dict[Storage, Value],
+        op: str,
+        name: str,
+        raw: Sequence[Any],
+        attrs: Mapping[str, Any],
+        declared: Declared,
+    ) -> None:
+        self.builder = builder
+        self.state = state
+        self.op = op
+        self.name = name
+        self.raw = list(raw)
+        self.args = [read(arg, state) for arg in raw]
+        self.attrs = dict(attrs)
+        self.declared = declared
+        self.modifies: int | None = None
+        """The operand that was modified in place."""
+
+    # ---- reading -------------------------------------------------------------------------------------------
+
+    @property
+    def label(self) -> str:
+        """How messages name the node."""
+        return f"node '{self.name}' ({self.op})"
+
+    def fail(self, why: str) -> NoReturn:
+        """Raise ModelError about this node."""
+        raise ModelError(f"{self.label}: {why}")
+
+    def has(self, index: int) -> bool:
+        """True if operand ``index`` is there and not None."""
+        return index < len(self.args) and self.args[index] is not None
+
+    def argument(self, index: int, name: str, default: Any = _MISSING) -> Any:
+        """Operand ``index`` or attribute ``name`` as a Python value; raise ModelError if it is only known at run time.
+
+        Without a default, raise ModelError if neither is there.
+        """
+        if 0 <= index < len(self.args):
+            return self.python(self.args[index], name)
+        if name in self.attrs:
+            return as_python(self.attrs[name])
+        if default is _MISSING:
+            self.fail(f"it has neither operand {index} nor attribute '{name}'")
+        return default
+
+    def python(self, value: Any, name: str) -> Any:
+        """A constant as numbers and tuples of numbers."""
+        if isinstance(value, tuple):
+            return tuple(self.python(item, name) for item in value)
+        if isinstance(value, Value):
+            if value.const is None:
+                self.fail(f"'{name}' must be known when the model is loaded, but '{value.name}' is computed")
+            return as_python(value.const)
+        return as_python(value)
+
+    def ints(self, index: int, name: str, default: Any = _MISSING) -> tuple[int, ...]:
+        """Like ``argument``, as a tuple of integers; a number is a tuple of one."""
+        value = self.argument(index, name, default)
+        if value is None:
+            return ()
+        return tuple(int(v) for v in value) if isinstance(value, tuple) else (int(value),)
+
+    def tensor(self, index: int, dtype: np.dtype | None = None) -> Value:
+        """Operand ``index`` as an IR value; a Python value becomes a constant, of element type ``dtype`` if given."""
+        if index >= len(self.args):
+            self.fail(f"operand {index} is missing")
+        return self.as_tensor(self.args[index], dtype)
+
+    def optional(self, index: int) -> Value | None:
+        """Operand ``index`` as an IR value, or None if it is absent."""
+        return self.tensor(index) if self.has(index) else None
+
+    def as_tensor(self, value: Any, dtype: np.dtype | None = None) -> Value:
+        """An abstract value as an IR value; ``dtype`` only matters for Python numbers."""
+        if isinstance(value, Value):
+            return value
+        if isinstance(value, bool | int | float | complex) or (
+            isinstance(value, tuple) and all(isinstance(v, bool | int | float) for v in value)
+        ):
+            return self.const(value, dtype or default_dtype(value))
+        if isinstance(value, tuple) and all(isinstance(v, bool | int | float | Value) for v in value):
+            parts = [self.emit("Reshape", self.as_tensor(v), self.ints64([1])) for v in value]
+            common = next((p.dtype for v, p in zip(value, parts, strict=True) if isinstance(v, Value)), None)
+            return self.emit("Concat", *(self.cast(p, common) for p in parts), axis=0)
+        self.fail(f"expected a tensor, found {describe(value)}")
+
+    def tensors(self, index: int) -> list[Value]:
+        """Operand ``index``, a tuple, as IR values. Older files pass its elements as operands."""
+        value = self.args[index] if index < len(self.args) else ()
+        if not isinstance(value, tuple):
+            return [self.as_tensor(v) for v in self.args[index:]]
+        return [self.as_tensor(v) for v in value]
+
+    def sizes(self, value: Any) -> Value:
+        """A shape, which may hold numbers that are computed, as a vector of 64-bit integers."""
+        if isinstance(value, int):
+            value = (value,)
+        if isinstance(value, tuple):
+            if all(isinstance(v, int) for v in value):
+                return self.ints64(value)
+            parts = [
+                self.ints64([v]) if isinstance(v, int) else self.emit("Reshape", self.cast(v, I64), self.ints64([1]))
+                for v in value
+            ]
+            return self.emit("Concat", *parts, axis=0)
+        return self.cast(self.as_tensor(value), I64)
+
+    def rank(self, value: Value) -> int:
+        """The rank of ``value``; raise ModelError if it is not known."""
+        if not isinstance(value.type, TensorType) or value.type.rank is None:
+            self.fail(f"the rank of '{value.name}' is not known, and the meaning of {self.op} depends on it")
+        return value.type.rank
+
+    def dtype(self, value: Value) -> np.dtype:
+        """The element type of ``value``; raise ModelError if it is not known."""
+        if value.dtype is None:
+            self.fail(f"the element type of '{value.name}' is not known, and the meaning of {self.op} depends on it")
+        return value.dtype
+
+    def static_dim(self, value: Value, axis: int) -> int:
+        """The size of an axis; raise ModelError if it is not known."""
+        self.rank(value)
+        assert value.shape is not None
+        size = value.shape[axis]
+        if not isinstance(size, int):
+            self.fail(f"the size of axis {axis} of '{value.name}' is not known, and {self.op} needs it")
+        return size
+
+    def axis(self, value: Value, axis: int) -> int:
+        """``axis`` of ``value``, counted from the front."""
+        rank = self.rank(value)
+        if not -rank <= axis < max(rank, 1):
+            self.fail(f"axis {axis} is none of a tensor of rank {rank}")
+        return axis + rank if axis < 0 else axis
+
+    def result_dtype(self, index: int | None = None) -> np.dtype | None:
+        """The element type that the node declares for its result (or for element ``index`` of it)."""
+        declared = self.declared
+        if index is not None and isinstance(declared, tuple):
+            declared = declared[index] if index < len(declared) else None
+        return declared.dtype if isinstance(declared, TensorType | ScalarType) else None
+
+    def type_id(self, number: Any) -> np.dtype:
+        """The element type that an operand names, by number or as itself."""
+        return number if isinstance(number, np.dtype) else dtypes.of_type_id(int(number), self.label)
+
+    # ---- emitting ------------------------------------------------------------------------------------------
+
+    def node(self, op: str, inputs: Sequence[Value | None], attrs: Mapping[str, Any], outputs: int = 1) -> Node:
+        """Emit a node and infer its types."""
+        short = self.name if op == self.op else f"{self.name}/{op}"
+        return self.builder.node(op, inputs, attrs, short, self.name, outputs)
+
+    def emit(self, op: str, *inputs: Value | None, **attrs: Any) -> Value:
+        """Emit a one-result node; return its result."""
+        return self.node(op, inputs, attrs).output
+
+    def const(self, data: Any, dtype: Any = None) -> Value:
+        """A constant."""
+        return self.builder.constant(np.asarray(data, dtype), f"{self.name}/const")
+
+    def ints64(self, data: Sequence[int]) -> Value:
+        """A constant vector of 64-bit integers."""
+        return self.const(data, np.int64)
+
+    def like(self, number: float, value: Value) -> Value:
+        """A scalar of the element type of ``value``."""
+        return self.const(number, self.dtype(value))
+
+    def cast(self, value: Value, dtype: np.dtype | None) -> Value:
+        """``value`` with another element type; itself if it has that already, or if ``dtype`` is None."""
+        if dtype is None or value.dtype == dtype:
+            return value
+        if value.const is not None and value.const.ndim == 0 and np.dtype(dtype).kind in "iufb":
+            return self.const(value.const.astype(dtype))
+        return self.emit("Cast", value, to=np.dtype(dtype))
+
+    def modify(self, index: int, value: Value) -> Value:
+        """Let operand ``index`` be ``value`` from here on, under all its names; return it as the node's result."""
+        self.modifies = index
+        target = self.raw[index]
+        if isinstance(target, Storage):
+            value = self.cast(value, self.state[target].dtype)
+            self.state[target] = value
+        return value
+
+
+def read(value: Any, state: Mapping[Storage, Value]) -> Any:
+    """An abstract value with what its storage holds now."""
+    if isinstance(value, Storage):
+        return state[value]
+    if isinstance(value, tuple):
+        return tuple(read(item, state) for item in value)
+    return value
+
+
+def default_dtype(value: Any) -> np.dtype:
+    """The element type that MindSpore gives a Python number."""
+    items = value if isinstance(value, tuple) else (value,)
+    if any(isinstance(v, complex) for v in items):
+        return np.dtype(np.complex64)
+    if any(isinstance(v, float) for v in items):
+        return np.dtype(np.float32)
+    return np.dtype(np.bool_) if items and all(isinstance(v, bool) for v in items) else np.dtype(np.int64)
+
+
+def describe(value: Any) -> str:
+    """An abstract value in a message."""
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)}"
+    return f"{value!r} ({type(value).__name__})"

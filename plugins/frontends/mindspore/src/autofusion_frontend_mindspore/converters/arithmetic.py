@@ -1,0 +1,293 @@
+"""Primitives of two operands. MindSpore casts operands of different element types to a common one; the IR states it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from autofusion.ir.dtypes import BOOL
+from autofusion.ir.graph import Value
+from autofusion_frontend_mindspore.call import Call
+from autofusion_frontend_mindspore.converters.pointwise import truncated
+from autofusion_frontend_mindspore.registry import converter
+
+_F32 = np.dtype(np.float32)
+
+
+def common_dtype(call: Call, values: tuple[object, ...]) -> np.dtype:
+    """The element type in which MindSpore combines the operands: a Python number adapts to a tensor of its kind."""
+    tensors = [v.dtype for v in values if isinstance(v, Value) and v.dtype is not None]
+    numbers = [v for v in values if not isinstance(v, Value)]
+    if not tensors:
+        return _F32 if any(isinstance(v, float) for v in numbers) else np.dtype(np.int64)
+    dtype = tensors[0]
+    for other in tensors[1:]:
+        dtype = promoted(dtype, other)
+    if any(isinstance(v, float) for v in numbers) and dtype.kind in "iub":
+        return _F32
+    if any(isinstance(v, int) and not isinstance(v, bool) for v in numbers) and dtype.kind == "b":
+        return np.dtype(np.int64)
+    return dtype
+
+
+def promoted(a: np.dtype, b: np.dtype) -> np.dtype:
+    """The common element type of two tensors: of a float and an integer the float's, whatever their sizes."""
+    floats = [d for d in (a, b) if d.kind not in "iub"]
+    if len(floats) == 1:
+        return floats[0]
+    if a == b:
+        return a
+    if "bfloat16" in (a.name, b.name):
+        return _F32
+    return np.promote_types(a, b)
+
+
+def operands(call: Call, dtype: np.dtype | None = None) -> tuple[Value, Value]:
+    """Both operands with one element type: ``dtype``, or their common one."""
+    if len(call.args) < 2:
+        call.fail("operand 1 is missing")
+    dtype = dtype or common_dtype(call, (call.args[0], call.args[1]))
+    return tuple(call.cast(call.tensor(i, dtype), dtype) for i in (0, 1))  # type: ignore[return-value]
+
+
+def arithmetic(op: str) -> Callable[[Call], Value]:
+    """A converter to ``op`` in the element type of the result."""
+
+    def convert(call: Call) -> Value:
+        return call.emit(op, *operands(call, call.result_dtype()))
+
+    return convert
+
+
+for _primitive, _op in {
+    "Add": "Add",
+    "Sub": "Sub",
+    "Mul": "Mul",
+    "Muls": "Mul",
+    "Div": "Div",
+    "Divs": "Div",
+    "RealDiv": "Div",
+    "Pow": "Pow",
+    "PowTensorScalar": "Pow",
+    "PowScalarTensor": "Pow",
+    "Maximum": "Max",
+    "Minimum": "Min",
+    "BitwiseAnd": "BitwiseAnd",
+    "BitwiseAndTensor": "BitwiseAnd",
+    "BitwiseAndScalar": "BitwiseAnd",
+    "BitwiseOr": "BitwiseOr",
+    "BitwiseOrTensor": "BitwiseOr",
+    "BitwiseOrScalar": "BitwiseOr",
+    "BitwiseXor": "BitwiseXor",
+    "BitwiseXorTensor": "BitwiseXor",
+    "BitwiseXorScalar": "BitwiseXor",
+}.items():
+    converter(_primitive)(arithmetic(_op))
+
+
+def _comparison(op: str, negated: bool = False) -> Callable[[Call], Value]:
+    def convert(call: Call) -> Value:
+        result = call.emit(op, *operands(call))
+        return call.emit("Not", result) if negated else result
+
+    return convert
+
+
+for _primitive, _op in {
+    "Equal": "Equal",
+    "EqualExt": "Equal",
+    "EqScalar": "Equal",
+    "EqualScalar": "Equal",
+    "Greater": "Greater",
+    "GreaterScalar": "Greater",
+    "GreaterEqual": "GreaterOrEqual",
+    "GreaterEqualScalar": "GreaterOrEqual",
+    "Less": "Less",
+    "LessScalar": "Less",
+    "LessEqual": "LessOrEqual",
+    "LessEqualScalar": "LessOrEqual",
+}.items():
+    converter(_primitive)(_comparison(_op))
+converter("NotEqual", "NeScalar", "NotEqualScalar")(_comparison("Equal", negated=True))
+
+
+def _logical(op: str) -> Callable[[Call], Value]:
+    return lambda call: call.emit(op, *operands(call, BOOL))
+
+
+for _primitive, _op in {"LogicalAnd": "And", "LogicalOr": "Or", "LogicalXor": "Xor"}.items():
+    converter(_primitive)(_logical(_op))
+
+
+def scaled(call: Call, op: str) -> Value:
+    """x op alpha * y."""
+    dtype = call.result_dtype()
+    left, right = operands(call, dtype)
+    alpha = call.argument(2, "alpha", 1)
+    if alpha != 1:
+        right = call.emit("Mul", right, call.like(alpha, right))
+    return call.emit(op, left, right)
+
+
+@converter("AddExt", "AddScalar")
+def add_ext(call: Call) -> Value:
+    """x + alpha * y."""
+    return scaled(call, "Add")
+
+
+@converter("SubExt", "SubScalar")
+def sub_ext(call: Call) -> Value:
+    """x - alpha * y."""
+    return scaled(call, "Sub")
+
+
+def floor_divided(call: Call, left: Value, right: Value) -> Value:
+    """Division rounded down; ONNX rounds that of integers towards zero."""
+    quotient = call.emit("Div", left, right)
+    if call.dtype(left).kind not in "iu":
+        return call.emit("Floor", quotient)
+    if call.dtype(left).kind == "u":
+        return quotient
+    zero = call.like(0, left)
+    rest = call.emit("Mod", left, right)  # with the sign of the divisor: the quotient is exact without it
+    return call.emit("Where", call.emit("Equal", rest, zero), quotient, call.emit("Div", call.emit("Sub", left, rest), right))
+
+
+@converter("FloorDiv", "FloorDivScalar")
+def floor_div(call: Call) -> Value:
+    """Division rounded down."""
+    return floor_divided(call, *operands(call, call.result_dtype()))
+
+
+@converter("TruncateDiv")
+def truncate_div(call: Call) -> Value:
+    """Division rounded towards zero."""
+    return truncated(call, call.emit("Div", *operands(call, call.result_dtype())))
+
+
+@converter("DivMod", "DivMods")
+def div_mod(call: Call) -> Value:
+    """Division, rounded as the third operand says: not at all (None), towards zero (1), down (2)."""
+    mode = call.argument(2, "rounding_mode", None)
+    left, right = operands(call, call.result_dtype())
+    if mode in (None, 0):
+        return call.emit("Div", left, right)
+    if mode in (2, "floor"):
+        return floor_divided(call, left, right)
+    if mode not in (1, "trunc"):
+        call.fail(f"unknown rounding mode {mode!r}")
+    return truncated(call, call.emit("Div", left, right))
+
+
+@converter("FloorMod", "RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor")
+def floor_mod(call: Call) -> Value:
+    """The remainder with the sign of the divisor."""
+    left, right = operands(call, call.result_dtype())
+    if call.dtype(left).kind in "iu":
+        return call.emit("Mod", left, right)
+    return call.emit("Sub", left, call.emit("Mul", call.emit("Floor", call.emit("Div", left, right)), right))
+
+
+@converter("Mod", "TruncateMod", "FmodTensor", "FmodScalar")
+def mod(call: Call) -> Value:
+    """The remainder with the sign of the dividend."""
+    return call.emit("Mod", *operands(call, call.result_dtype()), fmod=1)
+
+
+@converter("SquaredDifference")
+def squared_difference(call: Call) -> Value:
+    """(x - y) squared."""
+    difference = call.emit("Sub", *operands(call, call.result_dtype()))
+    return call.emit("Mul", difference, difference)
+
+
+@converter("DivNoNan")
+def div_no_nan(call: Call) -> Value:
+    """x / y, but 0 where y is 0."""
+    left, right = operands(call, call.result_dtype())
+    zero = call.like(0, right)
+    return call.emit("Where", call.emit("Equal", right, zero), call.like(0, left), call.emit("Div", left, right))
+
+
+@converter("Select", "SelectV2", "Where")
+def select(call: Call) -> Value:
+    """x where the condition holds, y elsewhere."""
+    dtype = call.result_dtype() or common_dtype(call, (call.args[1], call.args[2]))
+    yes, no = (call.cast(call.tensor(i, dtype), dtype) for i in (1, 2))
+    return call.emit("Where", call.cast(call.tensor(0), BOOL), yes, no)
+
+
+@converter("MaskedFill", "MaskedFillScalar")
+def masked_fill(call: Call) -> Value:
+    """A number where the mask holds, x elsewhere."""
+    value = call.tensor(0)
+    fill = call.cast(call.tensor(2, value.dtype), value.dtype)
+    return call.emit("Where", call.cast(call.tensor(1), BOOL), fill, value)
+
+
+@converter("ClampScalar", "ClampTensor", "Hardtanh", "ClipByValue")
+def clamp(call: Call) -> Value:
+    """Between two bounds, either of which may be None. Where they are tensors they broadcast."""
+    value = call.cast(call.tensor(0), call.result_dtype())
+    for index, op in ((1, "Max"), (2, "Min")):
+        if call.has(index):
+            bound = call.cast(call.tensor(index, value.dtype), value.dtype)
+            if bound.shape == ():
+                value = call.emit("Clip", value, bound if op == "Max" else None, bound if op == "Min" else None)
+            else:
+                value = call.emit(op, value, bound)
+    return value
+
+
+@converter("Lerp", "LerpScalar")
+def lerp(call: Call) -> Value:
+    """x + weight * (y - x)."""
+    start, end = operands(call, call.result_dtype())
+    weight = call.cast(call.tensor(2, start.dtype), start.dtype)
+    return call.emit("Add", start, call.emit("Mul", weight, call.emit("Sub", end, start)))
+
+
+@converter("Addcmul", "AddcmulExt")
+def addcmul(call: Call) -> Value:
+    """x + value * a * b."""
+    return _combined(call, "Mul")
+
+
+@converter("Addcdiv", "AddcdivExt")
+def addcdiv(call: Call) -> Value:
+    """x + value * a / b."""
+    return _combined(call, "Div")
+
+
+def _combined(call: Call, op: str) -> Value:
+    dtype = call.result_dtype() or call.dtype(call.tensor(0))
+    base, a, b = (call.cast(call.tensor(i, dtype), dtype) for i in range(3))
+    product = call.emit(op, a, b)
+    if call.has(3):
+        product = call.emit("Mul", product, call.cast(call.tensor(3, dtype), dtype))
+    return call.emit("Add", base, product)
+
+
+@converter("AddN", "Accumulate", "AccumulateNV2")
+def add_n(call: Call) -> Value:
+    """The sum of any number of tensors."""
+    values = call.tensors(0)
+    return values[0] if len(values) == 1 else call.emit("Sum", *values)
+
+
+@converter("Xdivy")
+def xdivy(call: Call) -> Value:
+    """x / y, but 0 where x is 0."""
+    left, right = operands(call, call.result_dtype())
+    zero = call.like(0, left)
+    return call.emit("Where", call.emit("Equal", left, zero), zero, call.emit("Div", left, right))
+
+
+@converter("Xlogy")
+def xlogy(call: Call) -> Value:
+    """x * log(y), but 0 where x is 0."""
+    left, right = operands(call, call.result_dtype())
+    zero = call.like(0, left)
+    product = call.emit("Mul", left, call.emit("Log", right))
+    return call.emit("Where", call.emit("Equal", left, zero), zero, product)

@@ -1,0 +1,220 @@
+"""Convolutions. A primitive says how it is padded by a mode and, where that was resolved, by a list of pads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from autofusion.ir.graph import Value
+from autofusion_frontend_mindspore.call import Call
+from autofusion_frontend_mindspore.registry import converter
+
+CHANNELS_LAST = ("NHWC", 1, "NDHWC")
+
+
+def channels_last(call: Call, index: int = -1) -> bool:
+    """True if the node says that its data has the channels on the last axis."""
+    return call.argument(index, "format", call.attrs.get("data_format", "NCHW")) in CHANNELS_LAST
+
+
+def moved(call: Call, value: Value, last: bool) -> Value:
+    """Channels moved to axis 1 (or, with ``last``, back to the end)."""
+    rank = call.rank(value)
+    spatial = list(range(1, rank - 1))
+    return call.emit("Transpose", value, perm=[0, *(i + 1 for i in spatial), 1] if last else [0, rank - 1, *spatial])
+
+
+def spatial_sizes(call: Call, names: Sequence[str], rank: int, default: Any = None) -> list[int]:
+    """An attribute with a number for each spatial axis: some have fillers for batch and channels in front."""
+    value = next((call.attrs[n] for n in names if n in call.attrs), default)
+    if value is None:
+        call.fail(f"it has no attribute '{names[0]}'")
+    numbers = [int(v) for v in (value if isinstance(value, tuple) else (value,))]
+    if len(numbers) == 1:
+        numbers *= rank
+    if len(numbers) < rank:
+        call.fail(f"attribute '{names[0]}' has {len(numbers)} numbers, expected {rank}")
+    return numbers[len(numbers) - rank :]
+
+
+def pad_mode(call: Call) -> str:
+    """`same`, `valid` or `pad`."""
+    mode = call.attrs.get("pad_mode", "pad")
+    mode = {0: "pad", 1: "same", 2: "valid"}.get(mode, mode) if isinstance(mode, int) else str(mode).lower()
+    if mode not in ("same", "valid", "pad"):
+        call.fail(f"unknown pad_mode '{mode}'")
+    return str(mode)
+
+
+def pads(call: Call, rank: int, mode: str) -> dict[str, Any]:
+    """The ONNX attributes for the padding. ``same`` puts the odd element at the end."""
+    if mode == "same":
+        return {"auto_pad": "SAME_UPPER"}
+    if mode == "valid":
+        return {"pads": [0] * (2 * rank)}
+    stated = next((call.attrs[n] for n in ("pad_list", "pad", "pads", "padding") if n in call.attrs), 0)
+    numbers = [int(v) for v in stated] if isinstance(stated, tuple) else [int(stated)] * (2 * rank)
+    if len(numbers) != 2 * rank or min(numbers) < 0:
+        call.fail(f"its padding is {list(numbers)}, expected {2 * rank} numbers that are not negative")
+    # Beginning and end of each axis lie side by side; ONNX has all beginnings first.
+    return {"pads": [*numbers[0::2], *numbers[1::2]]}
+
+
+def convolve(call: Call, rank: int) -> Value:
+    """A convolution over ``rank`` spatial axes; its bias is a primitive of its own."""
+    value, weight = call.tensor(0), call.tensor(1)
+    last = channels_last(call)
+    if last:
+        value, weight = moved(call, value, False), moved(call, weight, False)
+    attrs = {
+        "strides": spatial_sizes(call, ["stride", "strides"], rank, 1),
+        "dilations": spatial_sizes(call, ["dilation", "dilations"], rank, 1),
+        "group": int(call.attrs.get("group", call.attrs.get("groups", 1))),
+        **pads(call, rank, pad_mode(call)),
+    }
+    kernel = [call.static_dim(weight, i) for i in range(2, 2 + rank)]
+    bias = call.optional(2)
+    result = call.emit("Conv", value, weight, bias, kernel_shape=kernel, **attrs)
+    return moved(call, result, True) if last else result
+
+
+@converter("Conv2D", "DepthwiseConv2dNative")
+def conv2d(call: Call) -> Value:
+    """Over height and width."""
+    if call.op == "DepthwiseConv2dNative":
+        # Older files: the weight is [multiplier, channels, h, w], and there is one group for each channel.
+        value, weight = call.tensor(0), call.tensor(1)
+        channels = call.static_dim(value, 1)
+        multiplier, height, width = (call.static_dim(weight, i) for i in (0, 2, 3))
+        weight = call.emit("Transpose", weight, perm=[1, 0, 2, 3])
+        shape = call.ints64([channels * multiplier, 1, height, width])
+        call.args[1] = call.emit("Reshape", weight, shape)
+        call.attrs["group"] = channels
+    return convolve(call, 2)
+
+
+@converter("Conv3D")
+def conv3d(call: Call) -> Value:
+    """Over depth, height and width."""
+    return convolve(call, 3)
+
+
+
+@converter("Conv1DExt", "Conv2DExt", "Conv3DExt", "Conv1DPadding", "Conv2DPadding", "Conv3DPadding")
+def conv_ext(call: Call) -> Value:
+    """The convolution of mindspore.mint: operands are (x, weight, bias, stride, padding, dilation, groups)."""
+    rank = int(call.op[4])
+    return _convolution(call, rank, call.args[3:7])
+
+
+def _convolution(call: Call, rank: int, rest: Sequence[Any]) -> Value:
+    value, weight, bias = call.tensor(0), call.tensor(1), call.optional(2)
+    stride, padding, dilation = (call.python(v, n) for v, n in zip(rest, ("stride", "padding", "dilation"), strict=False))
+    attrs: dict[str, Any] = {
+        "strides": _repeated(stride, rank),
+        "dilations": _repeated(dilation, rank),
+        "group": int(call.python(rest[3], "groups")) if len(rest) > 3 else 1,
+        "kernel_shape": [call.static_dim(weight, i) for i in range(2, 2 + rank)],
+    }
+    modes = {"same": "SAME_UPPER", 1: "SAME_UPPER", "valid": "VALID", 2: "VALID"}
+    if call.op.endswith("Padding") or isinstance(padding, str):
+        if padding not in modes:
+            call.fail(f"unknown padding {padding!r}")
+        attrs["auto_pad"] = modes[padding]
+    else:
+        attrs["pads"] = _repeated(padding, rank) * 2
+    squeezed = call.rank(value) == rank + 1  # no batch axis
+    if squeezed:
+        value = call.emit("Unsqueeze", value, call.ints64([0]))
+    result = call.emit("Conv", value, weight, bias, **attrs)
+    return call.emit("Squeeze", result, call.ints64([0])) if squeezed else result
+
+
+def _repeated(value: Any, rank: int) -> list[int]:
+    numbers = [int(v) for v in value] if isinstance(value, tuple) else [int(value)]
+    return numbers * rank if len(numbers) == 1 else numbers
+
+
+@converter("Convolution", "ConvolutionStr")
+def convolution(call: Call) -> Value:
+    """(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)."""
+    rank = call.rank(call.tensor(1)) - 2
+    if call.argument(6, "transposed", False):
+        return _transposed(call, rank, call.args[3], call.args[4], call.args[7], call.args[8], call.args[5])
+    return _convolution(call, rank, [call.args[3], call.args[4], call.args[5], call.args[8]])
+
+
+@converter("ConvTranspose2D")
+def conv_transpose_2d(call: Call) -> Value:
+    """(x, weight, bias, stride, padding, output_padding, groups, dilation)."""
+    return _transposed(call, 2, *call.args[3:8])
+
+
+def _transposed(
+    call: Call, rank: int, stride: Any, padding: Any, output_padding: Any, groups: Any, dilation: Any
+) -> Value:
+    attrs = {
+        "strides": _repeated(call.python(stride, "stride"), rank),
+        "pads": _repeated(call.python(padding, "padding"), rank) * 2,
+        "output_padding": _repeated(call.python(output_padding, "output_padding"), rank),
+        "group": int(call.python(groups, "groups")),
+        "dilations": _repeated(call.python(dilation, "dilation"), rank),
+    }
+    weight = call.tensor(1)
+    attrs["kernel_shape"] = [call.static_dim(weight, i) for i in range(2, 2 + rank)]
+    return call.emit("ConvTranspose", call.tensor(0), weight, call.optional(2), **attrs)
+
+
+@converter("Conv2DTranspose", "Conv2DBackpropInput")
+def conv2d_transpose(call: Call) -> Value:
+    """The gradient of a convolution; its result has the size that the third operand says, whatever pads that takes."""
+    return _backprop(call, 2)
+
+
+@converter("Conv3DTranspose")
+def conv3d_transpose(call: Call) -> Value:
+    """As that over two axes, but its result follows from the pads."""
+    return _backprop(call, 3)
+
+
+def _backprop(call: Call, rank: int) -> Value:
+    value, weight = call.tensor(0), call.tensor(1)
+    strides = spatial_sizes(call, ["stride", "strides"], rank, 1)
+    dilations = spatial_sizes(call, ["dilation", "dilations"], rank, 1)
+    kernel = [call.static_dim(weight, i) for i in range(2, 2 + rank)]
+    mode = pad_mode(call)
+    declared = getattr(call.declared, "shape", None)
+    sizes: Any = call.python(call.args[2], "output shape") if call.has(2) and isinstance(call.args[2], tuple) else declared
+    attrs: dict[str, Any] = {
+        "strides": strides,
+        "dilations": dilations,
+        "kernel_shape": kernel,
+        "group": int(call.attrs.get("group", call.attrs.get("groups", 1))),
+    }
+    reach = [d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True)]
+    known = value.shape is not None and all(isinstance(d, int) for d in value.shape[2:])
+    if mode == "same":
+        if not known or sizes is None or any(not isinstance(s, int) or s < 0 for s in sizes[2:]):
+            call.fail("with pad_mode 'same' its size must be known when the model is loaded")
+        before, after, extra = [], [], []
+        assert value.shape is not None
+        for size, out, stride, width in zip(value.shape[2:], sizes[2:], strides, reach, strict=True):
+            total = (int(size) - 1) * stride + width - int(out)  # type: ignore[arg-type]
+            before.append(max(total, 0) // 2)
+            after.append(max(total, 0) - max(total, 0) // 2)
+            extra.append(max(-total, 0))
+        attrs |= {"pads": before + after, "output_padding": extra}
+    else:
+        stated = pads(call, rank, mode)["pads"]
+        attrs["pads"] = stated
+        if known and sizes is not None and all(isinstance(s, int) and s >= 0 for s in sizes[2:]):
+            assert value.shape is not None
+            attrs["output_padding"] = [
+                int(out) - ((int(size) - 1) * stride + width - begin - end)  # type: ignore[arg-type]
+                for size, out, stride, width, begin, end in zip(
+                    value.shape[2:], sizes[2:], strides, reach, stated[:rank], stated[rank:], strict=True
+                )
+            ]
+            if min(attrs["output_padding"]) < 0:
+                call.fail(f"its result is declared {list(sizes)}, which its pads do not give")
+    return call.emit("ConvTranspose", value, weight, **attrs)

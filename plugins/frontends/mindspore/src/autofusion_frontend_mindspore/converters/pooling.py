@@ -1,0 +1,206 @@
+"""Pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from autofusion.ir.dtypes import I64
+from autofusion.ir.graph import Value
+from autofusion_frontend_mindspore.call import Call
+from autofusion_frontend_mindspore.converters.convolution import (
+    CHANNELS_LAST,
+    channels_last,
+    moved,
+    pad_mode,
+    pads,
+    spatial_sizes,
+)
+from autofusion_frontend_mindspore.registry import converter
+
+
+def _pooled(call: Call, op: str, value: Value, last: bool, attrs: dict[str, Any]) -> Value:
+    if last:
+        value = moved(call, value, False)
+    result = call.emit(op, value, **attrs)
+    return moved(call, result, True) if last else result
+
+
+@converter("MaxPool")
+def max_pool(call: Call) -> Value:
+    """Over height and width; arguments are attributes with fillers for batch and channels."""
+    attrs = {
+        "kernel_shape": spatial_sizes(call, ["kernel_size", "ksize"], 2),
+        "strides": spatial_sizes(call, ["strides", "stride"], 2, 1),
+        **pads(call, 2, pad_mode(call)),
+    }
+    return _pooled(call, "MaxPool", call.tensor(0), channels_last(call), attrs)
+
+
+@converter("AvgPool")
+def average_pool(call: Call) -> Value:
+    """Over height and width; pads do not count."""
+    kernel = call.ints(1, "kernel_size")[-2:]
+    strides = call.ints(2, "strides")[-2:]
+    mode = call.argument(3, "pad_mode", "valid")
+    call.attrs["pad_mode"] = {0: "pad", 1: "same", 2: "valid"}.get(mode, mode)
+    last = call.argument(4, "format", call.attrs.get("data_format", "NCHW")) in CHANNELS_LAST
+    attrs = {
+        "kernel_shape": list(kernel) * (2 // len(kernel)),
+        "strides": list(strides) * (2 // len(strides)),
+        "count_include_pad": 0,
+        **pads(call, 2, pad_mode(call)),
+    }
+    return _pooled(call, "AveragePool", call.tensor(0), last, attrs)
+
+
+@converter("AvgPool3D")
+def average_pool_3d(call: Call) -> Value:
+    """Over depth, height and width; also what nn.AvgPool2d with explicit pads becomes, with a depth of one."""
+    kernel = spatial_sizes(call, ["kernel_size"], 3)
+    attrs = {
+        "kernel_shape": kernel,
+        "strides": spatial_sizes(call, ["strides"], 3, 1),
+        "count_include_pad": int(bool(call.attrs.get("count_include_pad", True))),
+        "ceil_mode": int(bool(call.attrs.get("ceil_mode", False))),
+        **pads(call, 3, pad_mode(call)),
+    }
+    return _divided(call, call.tensor(0), attrs, call.attrs.get("divisor_override", 0))
+
+
+def _divided(call: Call, value: Value, attrs: dict[str, Any], divisor: Any) -> Value:
+    if not divisor:
+        return call.emit("AveragePool", value, **attrs)
+    # The sum of every window is the average over all of it, pads included, times its size.
+    if attrs["ceil_mode"]:
+        call.fail("divisor_override together with ceil_mode is not supported")
+    whole = call.emit("AveragePool", value, **(attrs | {"count_include_pad": 1}))
+    return call.emit("Mul", whole, call.like(float(np.prod(attrs["kernel_shape"])) / divisor, whole))
+
+
+@converter("AvgPool1D", "AvgPool2D", "AvgPool3DExt")
+def average_pool_ext(call: Call) -> Value:
+    """(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor)."""
+    rank = {"AvgPool1D": 1, "AvgPool2D": 2, "AvgPool3DExt": 3}[call.op]
+    kernel = _repeated(call.ints(1, "kernel_size"), rank)
+    attrs = {
+        "kernel_shape": kernel,
+        "strides": _repeated(call.ints(2, "stride", None), rank) or kernel,
+        "pads": _repeated(call.ints(3, "padding", 0), rank) * 2,
+        "ceil_mode": int(call.argument(4, "ceil_mode", False)),
+        "count_include_pad": int(call.argument(5, "count_include_pad", True)),
+    }
+    return _divided(call, call.tensor(0), attrs, call.argument(6, "divisor_override", None))
+
+
+def _repeated(numbers: Sequence[int], rank: int) -> list[int]:
+    return list(numbers) * rank if len(numbers) == 1 else list(numbers)
+
+
+@converter("MaxPoolWithArgmaxV2", "MaxPoolWithIndices", "MaxPoolWithMask")
+def max_pool_with_argmax(call: Call) -> tuple[Value, ...]:
+    """The maximum and its place in the plane. The leading two of four pads are fillers."""
+    kernel, strides, padding, dilation = (
+        _last_two(call.ints(i, n, d))
+        for i, n, d in ((1, "kernel_size", None), (2, "strides", None), (3, "pads", 0), (4, "dilation", 1))
+    )
+    attrs = {
+        "kernel_shape": kernel,
+        "strides": strides or kernel,
+        "pads": padding * 2,
+        "dilations": dilation,
+        "ceil_mode": int(bool(call.argument(5, "ceil_mode", False))),
+    }
+    return _with_places(call, attrs)
+
+
+def _last_two(numbers: Sequence[int]) -> list[int]:
+    return list(numbers[-2:]) * (2 if len(numbers) == 1 else 1)
+
+
+@converter("MaxPool3DWithArgmax")
+def max_pool_3d_with_argmax(call: Call) -> tuple[Value, ...]:
+    """Also what nn.MaxPool2d with explicit pads becomes, with a depth of one."""
+    attrs = {
+        "kernel_shape": spatial_sizes(call, ["ksize", "kernel_size"], 3),
+        "strides": spatial_sizes(call, ["strides"], 3),
+        "pads": spatial_sizes(call, ["pads"], 3, 0) * 2,
+        "dilations": spatial_sizes(call, ["dilation"], 3, 1),
+        "ceil_mode": int(bool(call.attrs.get("ceil_mode", False))),
+    }
+    # One number stands for all dilations; along an axis where the kernel has one element there is none.
+    attrs["dilations"] = [1 if k == 1 else d for d, k in zip(attrs["dilations"], attrs["kernel_shape"], strict=True)]
+    return _with_places(call, attrs)
+
+
+def _with_places(call: Call, attrs: dict[str, Any]) -> tuple[Value, ...]:
+    value = call.tensor(0)
+    result, places = call.node("MaxPool", [value], attrs, outputs=2).outputs
+    # ONNX counts places in the whole tensor, MindSpore in each plane.
+    sizes = call.emit("Shape", value, start=2)
+    plane = call.emit("ReduceProd", sizes, call.ints64([0]), keepdims=0)
+    within = call.emit("Mod", places, plane)
+    return result, call.cast(within, call.result_dtype(1) or I64)
+
+
+@converter("MaxPool3D")
+def max_pool_3d(call: Call) -> Value:
+    """Over depth, height and width."""
+    attrs = {
+        "kernel_shape": spatial_sizes(call, ["kernel_size"], 3),
+        "strides": spatial_sizes(call, ["strides"], 3, 1),
+        "ceil_mode": int(bool(call.attrs.get("ceil_mode") or 0)),
+        **pads(call, 3, pad_mode(call)),
+    }
+    return call.emit("MaxPool", call.tensor(0), **attrs)
+
+
+@converter("AdaptiveAvgPool2D", "AdaptiveAvgPool2DExt", "AdaptiveAvgPool1D", "AdaptiveAvgPool3D", "AdaptiveAvgPool3DExt")
+def adaptive_average_pool(call: Call) -> Value:
+    """Windows from floor(i * in / out) to ceil((i + 1) * in / out) along each axis."""
+    return _adaptive(call, "ReduceMean")
+
+
+@converter("AdaptiveMaxPool2D", "AdaptiveMaxPool1D")
+def adaptive_max_pool(call: Call) -> Any:
+    """As the average, with the maximum; the places are not given."""
+    result = _adaptive(call, "ReduceMax")
+    return (result, None) if isinstance(call.declared, tuple) else result
+
+
+def _adaptive(call: Call, reduce: str) -> Value:
+    value = call.tensor(0)
+    given = call.argument(1, "output_size")
+    wanted = list(given) if isinstance(given, tuple) else [given]
+    count = {"1": 1, "2": 2, "3": 3}[next(c for c in call.op if c in "123")]
+    wanted = wanted * count if len(wanted) == 1 else wanted
+    rank = call.rank(value)
+    axes = list(range(rank - count, rank))
+    if wanted == [1] * count:
+        if rank == count + 2:
+            return call.emit("GlobalAveragePool" if reduce == "ReduceMean" else "GlobalMaxPool", value)
+        return call.emit(reduce, value, call.ints64(axes), keepdims=1)
+    sizes = [call.static_dim(value, axis) for axis in axes]
+    outs = [size if out in (None, -1) else int(out) for size, out in zip(sizes, wanted, strict=True)]
+    if all(size % out == 0 for size, out in zip(sizes, outs, strict=True)) and rank == count + 2:
+        kernel = [size // out for size, out in zip(sizes, outs, strict=True)]
+        return call.emit(
+            "AveragePool" if reduce == "ReduceMean" else "MaxPool", value, kernel_shape=kernel, strides=kernel
+        )
+    for axis, size, out in zip(axes, sizes, outs, strict=True):
+        value = _along(call, reduce, value, axis, size, out)
+    return value
+
+
+def _along(call: Call, reduce: str, value: Value, axis: int, size: int, out: int) -> Value:
+    if size == out:
+        return value
+    at = call.ints64([axis])
+    windows = [(i * size // out, -((i + 1) * size // -out)) for i in range(out)]
+    parts = [
+        call.emit(reduce, call.emit("Slice", value, call.ints64([low]), call.ints64([high]), at), at, keepdims=1)
+        for low, high in windows
+    ]
+    return parts[0] if out == 1 else call.emit("Concat", *parts, axis=axis)

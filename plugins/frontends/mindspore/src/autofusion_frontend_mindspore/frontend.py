@@ -1,0 +1,34 @@
+"""The frontend object that core finds: recognises and loads MindIR files, and runs them in MindSpore itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from autofusion.ir.graph import Graph
+from autofusion.plugins.frontend import LoadOptions, Oracle
+from autofusion_frontend_mindspore import __version__, sniff
+
+
+class MindsporeFrontend:
+    """See ``autofusion.plugins.frontend.Frontend``."""
+
+    name: str = "mindspore"
+    version: str = __version__
+    suffixes: Sequence[str] = (".mindir",)
+
+    def recognises(self, path: Path) -> bool:
+        """True if the file is built like a MindIR, truncated and encrypted ones included."""
+        return sniff.is_mindir(Path(path))
+
+    def load(self, path: Path, options: LoadOptions) -> Graph:
+        """Read the model; raise ModelError if it is none, or uses what has no converter."""
+        from autofusion_frontend_mindspore.load import load_model
+
+        return load_model(Path(path), options)
+
+    def reference(self, path: Path, options: LoadOptions) -> Oracle:
+        """The model run by MindSpore on the CPU, in a process of its own."""
+        from autofusion_frontend_mindspore.reference import reference
+
+        return reference(Path(path), options)
