@@ -69,7 +69,17 @@ def _difference(got: Any, expected: Any, rtol: float, atol: float) -> str:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", ["node", "simple", "pytorch-operator", "pytorch-converted"])
+def test_every_node_case_loads() -> None:
+    cases = load_model_tests(kind="node")
+    assert len(cases) > 1000
+    for case in cases:
+        assert load(case.model).outputs, case.name
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "kind", [pytest.param("node", marks=pytest.mark.slow), "simple", "pytorch-operator", "pytorch-converted"]
+)
 def test_cases_of_onnx(kind: str) -> None:
     """Where the reference kernels lack an operator of another domain (training, trees) the model must load."""
     wrong, compared = [], 0

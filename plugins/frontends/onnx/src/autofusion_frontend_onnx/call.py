@@ -96,6 +96,13 @@ class Call:
             self.fail(f"the rank of '{value.name}' is not known, and this old form of {self.op} depends on it")
         return value.type.rank
 
+    def axis(self, value: Value, axis: int) -> int:
+        """``axis`` of ``value``, counted from the front; raise ModelError if there is no such axis."""
+        rank = self.rank(value)
+        if not -rank <= axis < rank:
+            self.fail(f"axis {axis} is out of range for '{value.name}' of rank {rank}")
+        return axis % rank
+
     def dtype(self, value: Value) -> np.dtype:
         """The element type of ``value``; raise ModelError if it is not known."""
         if value.dtype is None:

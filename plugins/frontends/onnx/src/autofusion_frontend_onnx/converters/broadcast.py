@@ -20,7 +20,7 @@ def binary(call: Call) -> list[Value]:
 
 def aligned(call: Call, a: Value, b: Value, axis: int) -> Value:
     """``b`` with as many axes behind its own as put its first axis at ``axis`` of ``a``."""
-    behind = call.rank(a) - (axis + call.rank(a) if axis < 0 else axis) - call.rank(b)
+    behind = call.rank(a) - call.axis(a, axis) - call.rank(b)
     if behind < 0:
         call.fail(
             f"'{b.name}' of rank {call.rank(b)} does not fit '{a.name}' of rank {call.rank(a)} from axis {axis} on"

@@ -71,8 +71,7 @@ def bias_add(call: Call) -> list[Value]:
 def bias_softmax(call: Call) -> list[Value]:
     """softmax(x + bias) over the axes from ``axis`` on; an outer bias skips the axes between the batch and ``axis``."""
     x, bias, axis = call.required(0), call.required(1), call.attr("axis", 1)
-    rank = call.rank(x)
-    axis = axis + rank if axis < 0 else axis
+    rank, axis = call.rank(x), call.axis(x, axis)
     if not call.attr("is_inner_broadcast", 1):
         missing = rank - call.rank(bias)
         if missing > 0:

@@ -28,7 +28,7 @@ def simplified_layer_normalization(call: Call) -> list[Value | None]:
         x = call.required(0)
         axis = attrs.get("axis", -1)
         y = call.emit("RMSNormalization", x, call.required(1), **attrs)
-        axes = list(range(axis, 0)) if axis < 0 else list(range(axis, call.rank(x)))
+        axes = list(range(call.axis(x, axis), call.rank(x)))
         mean = call.emit("ReduceMean", call.emit("Mul", x, x), call.ints(axes, "axes"))
         shifted = call.emit("Add", mean, call.like(attrs.get("epsilon", 1e-5), x, "epsilon"))
         return [y, call.emit("Reciprocal", call.emit("Sqrt", shifted))]

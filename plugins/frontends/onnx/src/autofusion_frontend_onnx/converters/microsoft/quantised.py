@@ -167,6 +167,8 @@ def matmul_n_bits(call: Call) -> list[Value]:
     ):
         call.fail("only constant weights of 4 or 8 bits without reordering are supported")
     blocks = -(-k // size)
+    if packed.size != n * blocks * (size * bits // 8):
+        call.fail(f"weights of {packed.size} bytes do not fit N = {n}, K = {k} and blocks of {size}")
     weights = unpacked(packed.reshape(n, -1), bits)[:, : blocks * size]
     real_zeros = zeros is not None and zeros.const is not None and zeros.const.dtype.kind == "f"
     scales = call.emit("Reshape", scales, call.ints([n, blocks]))
