@@ -33,7 +33,9 @@ def split(graph: Graph) -> Split:
     for node in graph.nodes:
         if all(v is None or v.const is not None or v in ready for v in node.inputs):
             early.append(node)
-            ready.update(v for v in node.outputs if isinstance(v.type, TensorType) and v.type.is_static)
+            # A node with one result of unknown size returns all of them as new arrays: none has a place in the plan.
+            if all(isinstance(v.type, TensorType) and v.type.is_static for v in node.outputs):
+                ready.update(node.outputs)
         else:
             late.append(node)
     if not late:

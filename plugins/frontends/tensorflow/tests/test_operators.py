@@ -263,7 +263,7 @@ for name in ("floordiv", "floormod", "truncatemod", "truncatediv"):
 case("bitwise", lambda x, y: tf.bitwise.bitwise_xor(x & y, tf.bitwise.invert(x | y)), integers(0, 99, 9), integers(5, 60, 9))
 case("shifts", lambda x: tf.bitwise.right_shift(tf.bitwise.left_shift(x, 3), 5), integers(-99, 99, 9))
 case("add_n", lambda x, y: tf.add_n([x, y, x * 2.0]), normal(3, 4), normal(3, 4))
-case("select_rows", lambda x, y: raw.Select(condition=[True, False, True], t=x, e=y), normal(3, 4), normal(3, 4))
+case("select_rows", lambda x, y: raw.Select(condition=[True, False, True], x=x, y=y), normal(3, 4), normal(3, 4))
 case("bias_add_first", lambda x: nn.bias_add(x, normal(3), data_format="NCHW"), normal(2, 3, 4, 4))
 
 # ---- reductions
@@ -309,8 +309,6 @@ case("fill", lambda x: tf.fill([2, 3], x), np.float32(2.5).reshape(()))
 case("fill_by_shape", lambda x: tf.fill(tf.shape(x), 1.5) * x, normal(2, 3))
 case("range", lambda x: x + tf.range(4.0), normal(3, 4))
 case("linspace", lambda x: x + tf.linspace(0.1, 0.9, 4), normal(3, 4))
-case("shape_n", lambda x, y: raw.ShapeN(input=[x, y]), normal(3, 4), normal(2))
-case("size_rank", lambda x: tf.size(x) + tf.rank(x), normal(3, 4))
 case("pad", lambda x: tf.pad(x, [[0, 0], [1, 2], [0, 3]]), normal(2, 3, 4))
 case("pad_value", lambda x: tf.pad(x, [[1, 0], [1, 2], [0, 3]], constant_values=-7.0), normal(2, 3, 4))
 case("pad_reflect", lambda x: tf.pad(x, [[0, 0], [1, 2], [2, 1]], "REFLECT"), normal(2, 3, 4))
@@ -382,6 +380,46 @@ case("area_larger", lambda x: raw.ResizeArea(images=x, size=[13, 12]), IMAGE)
 def test_operator(name: str, tmp_path: Path) -> None:
     function, arrays = CASES[name]
     agree(tmp_path / "model.pb", function, *arrays, rtol=2e-5, atol=2e-5)
+
+
+FREE: dict[str, Case] = {
+    "shape_n": (lambda x, y: raw.ShapeN(input=[x, y]), [normal(3, 4), normal(2)]),
+    "size_rank": (lambda x: tf.size(x) + tf.rank(x), [normal(3, 4)]),
+    "reshape": (lambda x: tf.reshape(x, [tf.shape(x)[0], -1]), [normal(3, 2, 4)]),
+    "fill": (lambda x: tf.fill([tf.shape(x)[0], 2], 1.5), [normal(3, 2, 4)]),
+    "split_rest": (lambda x: tf.split(x, [1, -1], 0), [normal(3, 2)]),
+    "slice": (lambda x: tf.slice(x, [1, 0], [-1, 2]), [normal(3, 4)]),
+    "resize": (lambda x: raw.ResizeBilinear(images=x, size=tf.shape(x)[1:3] * 2), [IMAGE]),
+    "conv2d": (lambda x: nn.conv2d(x, normal(3, 3, 4, 5), 2, "SAME"), [IMAGE]),
+    "max_pool": (lambda x: nn.max_pool2d(x, 3, 2, "SAME"), [IMAGE]),
+    "atrous": (lambda x: nn.atrous_conv2d(x, normal(3, 3, 4, 5), 2, "SAME"), [IMAGE]),
+    "transposed": (
+        lambda x: nn.conv2d_transpose(
+            x, normal(3, 3, 5, 4), [tf.shape(x)[0], 2 * tf.shape(x)[1], 2 * tf.shape(x)[2], 5], 2, "SAME"
+        ),
+        [IMAGE],
+    ),
+    "transposed_valid": (
+        lambda x: nn.conv2d_transpose(
+            x, normal(3, 3, 5, 4), [tf.shape(x)[0], 2 * tf.shape(x)[1] + 2, 2 * tf.shape(x)[2] + 1, 5], 2, "VALID"
+        ),
+        [IMAGE],
+    ),
+    "space_to_batch": (lambda x: tf.space_to_batch(x, [3, 2], [[0, 0], [0, 0]]), [IMAGE]),
+    "depth_to_space": (lambda x: nn.depth_to_space(x, 2), [IMAGE]),
+    "tile": (lambda x: tf.tile(x, [1, tf.shape(x)[0]]), [normal(3, 4)]),
+    "range": (lambda x: tf.cast(tf.range(tf.shape(x)[0]), tf.float32)[:, tf.newaxis] + x, [normal(3, 4)]),
+    "one_hot": (lambda x: tf.one_hot(x, tf.reduce_max(x) + 1), [np.int32([1, 0, 3])]),
+    "where": (lambda x: tf.gather_nd(x, tf.where(x > 0)), [normal(3, 4)]),
+    "softmax": (lambda x: nn.softmax(tf.reshape(x, [tf.shape(x)[0], -1])), [IMAGE]),
+}
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_operator_with_free_sizes(name: str, tmp_path: Path) -> None:
+    function, arrays = FREE[name]
+    free = range(min(3, arrays[0].ndim))
+    agree(tmp_path / "model.pb", function, *arrays, free=free, rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize("half", [False, True])
