@@ -173,9 +173,15 @@ def evaluate(node: Node, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray
 
 
 def run_offer(
-    node: Node, offer: Offer, arrays: Sequence[np.ndarray | None], target: Target, *, hostile: bool = True
+    node: Node,
+    offer: Offer,
+    arrays: Sequence[np.ndarray | None],
+    target: Target,
+    *,
+    hostile: bool = True,
+    cache: dict[Any, Any] | None = None,
 ) -> list[np.ndarray]:
-    """Bind one offer to memory, run it, check the surroundings, return the results."""
+    """Bind one offer to memory (`cache` is the session's), run it, check the surroundings, return the results."""
     sources: list[Placed | None] = []
     for value, operand, array in zip(node.inputs, offer.inputs, arrays, strict=True):
         if value is None or operand is None or array is None:
@@ -201,7 +207,7 @@ def run_offer(
     for placed in results:
         placed.before = placed.memory.copy()
     frozen = [None if s is None else s.memory.copy() for s in sources]
-    context = BindContext(target, {}, scratch)
+    context = BindContext(target, {} if cache is None else cache, scratch)
     kernel = offer.bind(context, [None if s is None else s.view for s in sources], [r.view for r in results])
     program = Program(pool(target.threads), [kernel], Arena(aligned(1)))
     for _ in range(2):  # a second run must not depend on what the first one left

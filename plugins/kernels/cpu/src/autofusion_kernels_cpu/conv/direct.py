@@ -16,8 +16,8 @@ from autofusion_kernels_cpu.codegen.epilogue import OperandKind
 from autofusion_kernels_cpu.codegen.isa import Isa, host_isa
 from autofusion_kernels_cpu.conv import generator
 from autofusion_kernels_cpu.conv.anchored import Anchored, Strided, bind_epilogue, strided
-from autofusion_kernels_cpu.conv.generator import Structure
 from autofusion_kernels_cpu.conv.geometry import Axis, Geometry, transposed_phases
+from autofusion_kernels_cpu.conv.products import Structure
 from autofusion_kernels_cpu.conv.schedule import Load, schedule
 from autofusion_kernels_cpu.conv.tasks import Group, Plane, parameters
 from autofusion_kernels_cpu.conv.tiles import channel_groups, cover, widths

@@ -12,12 +12,6 @@ pixels, some entries of the table. A row is covered by register tiles of a few f
 moved left so that it ends with the row, and only stores the pixels that no tile before it has stored, so nothing is
 read or written beyond a row. Long sums may be cut in chunks of the table: the first chunk starts from the bias, others
 from what the output holds, the last applies the epilogue. The order of additions never depends on any of this.
-
-The k loop is the hot block: `vectors` loads of weights, one broadcast a pixel, `width * vectors` FMAs, nothing else.
-Its trip count is data, which also keeps LLVM from unrolling it into a block that its scheduler would spill.
-
-Weights are read strictly in order, so what comes next is known: each pass over the table also prefetches a part of the
-next task's weights, spread evenly.
 """
 
 from __future__ import annotations
@@ -27,8 +21,8 @@ from dataclasses import dataclass
 
 from autofusion_kernels_cpu.codegen.builder import Function, Module
 from autofusion_kernels_cpu.codegen.epilogue import Epilogue, OperandKind
-from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.codegen.values import F32, I64, PTR, Value
+from autofusion_kernels_cpu.conv.products import Ahead, Products, Structure
 from autofusion_kernels_cpu.native.jit import jit
 
 BUFFERS = ("input", "weights", "bias", "output")
@@ -55,28 +49,6 @@ All offsets count floats from the buffer's start but `table`, which counts int64
 """
 FIRST, LAST = 1, 2
 """Flags of a task: it starts the sum, it ends the sum."""
-TABLE_ENTRY = 2
-"""int64 for each entry of the table: offset in floats, number of k."""
-
-
-@dataclass(frozen=True, slots=True)
-class Structure:
-    """What the machine code depends on, besides the epilogue.
-
-    `pixel` and `output_pixel` are the floats between neighbouring output pixels in the input and in the output;
-    `vectors` the channel blocks of a tile; `widths` the tile widths, widest first. `depthwise` is 0, or the number of
-    neighbouring taps of an entry of the table if every channel has a filter of its own: then weight vectors meet input
-    vectors instead of broadcasts, and `vectors` is 1.
-    """
-
-    isa: Isa
-    pixel: int
-    output_pixel: int
-    vectors: int
-    widths: tuple[int, ...]
-    depthwise: int = 0
-
-
 _addresses: dict[tuple[Structure, str], int] = {}
 _lock = threading.Lock()
 
@@ -143,6 +115,7 @@ class _Emitter:
         self.f, self.s, self.epilogue = f, structure, epilogue
         self.lanes = structure.isa.lanes
         self.params = f.args["params"]
+        self.products = Products(f, structure)
         self.spill = f.stack(max(structure.widths) * structure.vectors * self.lanes)
         self.blocks = [f.param[f"operand{i}.block"] for i in range(len(epilogue.kinds))]
         self.store_pixels = self._store_pixels(f.module)
@@ -244,9 +217,11 @@ class _Emitter:
                 lambda: self.biases(task, width),
                 lambda: [f.load(self.out(output, o), x * self.s.output_pixel) for x, o in self.elements(width)],
             )
-            sums, ahead = self.sums(task, f.at(row.input, x * self.s.pixel), width, initial, loop.carried[0])
+            pixels = f.at(row.input, x * self.s.pixel)
+            ahead = Ahead(loop.carried[0], task.prefetch_end, task.field["prefetch_step"])
+            sums, reached = self.products.sums(task.table, task.field["taps"], task.weights, pixels, initial, ahead)
             self.finish(task, width, sums, output, operands, skip)
-            loop.next(ahead)
+            loop.next(reached)
         return loop.results[0]
 
     def elements(self, width: int) -> list[tuple[int, int]]:
@@ -259,62 +234,6 @@ class _Emitter:
     def biases(self, task: _Task, width: int) -> list[Value]:
         vectors = [self.f.load(task.bias, o * self.lanes) for o in range(self.s.vectors)]
         return vectors * width
-
-    def sums(
-        self, task: _Task, pixels: Value, width: int, initial: list[Value], prefetch: Value
-    ) -> tuple[list[Value], Value]:
-        """The accumulators after all entries of the task's table, and the prefetch pointer."""
-        f, s = self.f, self.s
-        with f.loop(0, task.field["taps"], carry=[task.table, task.weights, prefetch, *initial], opaque=True) as taps:
-            entry, weights, ahead, *values = taps.carried
-            source = f.at(pixels, f.load(entry, 0, I64))
-            length = f.load(entry, 1, I64)
-            more = ahead if s.depthwise else self.prefetch(task, ahead)
-            if s.depthwise:
-                values = self.depthwise_products(weights, source, values)
-                weights = f.at(weights, s.depthwise * self.lanes)
-            else:
-                weights, *values = self.products(weights, source, length, width, values)
-            taps.next(f.at(entry, TABLE_ENTRY, I64), weights, more, *values)
-        return list(taps.results[3:]), taps.results[2]
-
-    def products(self, weights: Value, source: Value, length: Value, width: int, values: list[Value]) -> list[Value]:
-        """The hot loop: every k of a table entry. Returns the advanced weights pointer and the accumulators."""
-        f, s = self.f, self.s
-        with f.loop(0, length, carry=[weights, source, *values], at_least_once=True, opaque=True) as ks:
-            w, x, *acc = ks.carried
-            columns = [f.load(w, o * self.lanes) for o in range(s.vectors)]
-            result = []
-            for i in range(width):
-                value = f.broadcast(x, i * s.pixel)
-                for o in range(s.vectors):
-                    result.append(f.fma(value, columns[o], acc[i * s.vectors + o]))
-            ks.next(f.at(w, s.vectors * self.lanes), f.at(x, 1), *result)
-        return [ks.results[0], *ks.results[2:]]
-
-    def depthwise_products(self, weights: Value, source: Value, values: list[Value]) -> list[Value]:
-        """One row of taps: each input vector is loaded once and meets all the taps that see it."""
-        f, s = self.f, self.s
-        acc = list(values)
-        columns = [f.load(weights, j * self.lanes) for j in range(s.depthwise)]
-        meets: dict[int, list[tuple[int, int]]] = {}
-        for i in range(len(acc)):
-            for j in range(s.depthwise):
-                meets.setdefault(i * s.pixel + j * self.lanes, []).append((i, j))
-        for offset, pairs in sorted(meets.items()):
-            value = f.load(source, offset)
-            for i, j in pairs:
-                acc[i] = f.fma(value, columns[j], acc[i])
-        return acc
-
-    def prefetch(self, task: _Task, pointer: Value) -> Value:
-        """Ask for the next few cache lines of what comes next, if there is any left."""
-        f = self.f
-        left = f.ult(pointer, task.prefetch_end)
-        step = f.select(left, task.field["prefetch_step"], 0)
-        with f.loop(0, step, step=16, opaque=True) as lines:
-            f.prefetch(f.at(pointer, lines.index), locality=2)
-        return f.at(pointer, step)
 
     def finish(
         self, task: _Task, width: int, sums: list[Value], output: Value, operands: list[Value], skip: Value
@@ -341,6 +260,13 @@ class _Emitter:
             through_memory()
 
 
+def operand_vector(f: Function, kind: OperandKind, pointer: Value, offset: Value) -> Value:
+    """The vector of an epilogue's operand for the pixel at `offset`; `pointer` is at its channel block."""
+    if kind is OperandKind.SCALAR:
+        return f.broadcast(pointer, 0, F32)
+    return f.load(pointer, offset if kind is OperandKind.TENSOR else 0)
+
+
 def _store(
     f: Function,
     epilogue: Epilogue,
@@ -355,11 +281,10 @@ def _store(
     """Store sums at (vector, offset from the tile's first pixel), through the epilogue if the sum is complete."""
 
     def operand(index: int, vector: int, offset: Value) -> Value:
-        kind = epilogue.kinds[index]
-        if kind is OperandKind.SCALAR:
-            return f.broadcast(operands[index], 0, F32)
-        block = f.at(operands[index], blocks[index] * vector)
-        return f.load(block, offset if kind is OperandKind.TENSOR else 0)
+        kind, pointer = epilogue.kinds[index], operands[index]
+        if kind is not OperandKind.SCALAR:
+            pointer = f.at(pointer, blocks[index] * vector)
+        return operand_vector(f, kind, pointer, offset)
 
     def finished() -> list[Value]:
         return [

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from autofusion.cost.target import Target
 from autofusion.ir.graph import Node
-from autofusion.lowering.contract import Layout, Offer, Operand, Refused
+from autofusion.lowering.contract import Layout, Numerics, Offer, Operand, Refused
 from autofusion_kernels_cpu.codegen.isa import host_isa
-from autofusion_kernels_cpu.conv import direct
+from autofusion_kernels_cpu.conv import direct, winograd
 from autofusion_kernels_cpu.conv.anchored import Anchored, anchored
 from autofusion_kernels_cpu.conv.direct import Form
-from autofusion_kernels_cpu.estimate import Estimate, roofline
+from autofusion_kernels_cpu.conv.price import seconds, useful_threads
 
 
 def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
@@ -25,25 +25,41 @@ def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
     shared = any(leaf.operand == parts.operand for leaf in parts.epilogue.leaves)
     if g.channels < target.lanes and g.groups == 1 and not g.transposed and not shared:
         made.append(_direct(parts, target, Form.PLANAR))
+    if winograd.applies(g):
+        made += [_winograd(parts, target, tile) for tile in winograd.TILES]
     return made
 
 
-def estimate(parts: Anchored, target: Target, cycles: float, weight_bytes: float) -> Estimate:
-    """Time of that many cycles of one core's arithmetic, or of the traffic if it is slower."""
+def _moved(parts: Anchored) -> int:
+    """Bytes of the operands and the result."""
     tensors = [parts.anchor.inputs[0], parts.anchor.output, *(leaf.value for leaf in parts.epilogue.leaves)]
-    moved = weight_bytes + sum(v.tensor.nbytes for v in tensors if v is not None)
-    # Two vector FMAs a cycle make the peak.
-    return roofline(target, cycles * 4 * target.lanes, moved)
+    return sum(v.tensor.nbytes for v in tensors if v is not None)
 
 
 def _direct(parts: Anchored, target: Target, form: Form) -> Offer:
     layout = Layout(target.lanes)
     cycles = direct.cost(host_isa(target.isa), parts.geometry, form)
-    price = estimate(parts, target, cycles, parts.weights.nbytes)
+    weights, tensors = parts.weights.nbytes, _moved(parts)
+    workers = useful_threads(target, seconds(target, cycles, weights, 0, tensors, 1))
     return Offer(
         f"conv.{form.value}",
         parts.operands(Layout() if form is Form.PLANAR else layout, parts.geometry.border, layout),
         (Operand(layout, bordered=True),),
-        direct.DirectConv(parts, form, price.workers),
-        seconds=price.seconds,
+        direct.DirectConv(parts, form, workers),
+        seconds=seconds(target, cycles / workers, weights, 0, tensors, workers),
+    )
+
+
+def _winograd(parts: Anchored, target: Target, tile: int) -> Offer:
+    layout = Layout(target.lanes)
+    plan = winograd.plan(parts.geometry, tile, _moved(parts), target)
+    kernel = winograd.Winograd(parts, plan, target)
+    return Offer(
+        f"conv.winograd{tile}",
+        parts.operands(layout, winograd.border(parts.geometry, tile), layout),
+        (Operand(layout, bordered=True),),
+        kernel,
+        seconds=plan.seconds,
+        scratch=kernel.scratch_bytes,
+        numerics=Numerics.APPROXIMATE,
     )

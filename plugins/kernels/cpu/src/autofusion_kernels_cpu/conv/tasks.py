@@ -13,11 +13,9 @@ import numpy as np
 
 from autofusion_kernels_cpu.codegen.epilogue import Epilogue
 from autofusion_kernels_cpu.conv import generator
-from autofusion_kernels_cpu.conv.generator import FIRST, LAST, Structure
+from autofusion_kernels_cpu.conv.generator import FIRST, LAST
+from autofusion_kernels_cpu.conv.products import TABLE_ENTRY, Structure
 from autofusion_kernels_cpu.conv.tiles import Cover, cover
-
-LINE = 16
-"""float32 in a cache line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +166,7 @@ class _Writer:
 
     def __init__(self, structure: Structure, epilogue: Epilogue, strides: tuple[int, int, tuple[int, ...]]) -> None:
         self.structure, self.epilogue = structure, epilogue
+        self._lanes = structure.isa.lanes * structure.vectors
         self.input_row, self.output_row, self.operand_rows = strides
         self.tasks: list[list[int]] = []
         # By identity: filter groups with the same input channels share one array.
@@ -175,8 +174,8 @@ class _Writer:
         self._kept: list[np.ndarray] = []
         self._table_parts: list[np.ndarray] = []
         self._table_size = 0
-        # Passes over its table, and weights, of each task.
-        self._passes: list[int] = []
+        # k steps, and weights, of each task.
+        self._steps: list[int] = []
         self._ranges: list[tuple[int, int]] = []
 
     def _table(self, table: np.ndarray) -> tuple[int, np.ndarray]:
@@ -191,7 +190,7 @@ class _Writer:
 
     def add(self, group: Group, pieces: Sequence[_Piece], chunk_floats: int) -> None:
         """Tasks of a group: all pieces for a chunk of the table, then the next chunk."""
-        lanes = self.structure.isa.lanes * self.structure.vectors
+        lanes = self._lanes
         for variant in dict.fromkeys(piece.plane.variant for piece in pieces):
             table, weights = group.tables[variant], group.weights[variant]
             own = [piece for piece in pieces if piece.plane.variant == variant]
@@ -200,7 +199,7 @@ class _Writer:
                 flags = (FIRST if start == 0 else 0) | (LAST if stop == len(table) else 0)
                 span = (weights + int(before[start]) * lanes, weights + int(before[stop]) * lanes)
                 for piece in own:
-                    self._task(group, piece, position + start * generator.TABLE_ENTRY, stop - start, flags, span)
+                    self._task(group, piece, position + start * TABLE_ENTRY, stop - start, flags, span)
 
     def _task(self, group: Group, piece: _Piece, table: int, taps: int, flags: int, span: tuple[int, int]) -> None:
         plane, row = piece.plane, piece.first_row
@@ -235,7 +234,7 @@ class _Writer:
                 *starts,
             ]
         )
-        self._passes.append(max(piece.rows * tiles * taps, 1))
+        self._steps.append(max(piece.rows * tiles * (span[1] - span[0]) // self._lanes, 1))
         self._ranges.append(span)
 
     def link(self, first: int, prefetch: bool) -> None:
@@ -246,9 +245,7 @@ class _Writer:
         for i in range(first, len(self.tasks) - 1):
             start, stop = self._ranges[i + 1]
             if (start, stop) != self._ranges[i]:
-                lines = -(-(stop - start) // LINE)
-                step = -(-lines // self._passes[i]) * LINE
-                self.tasks[i][at : at + 3] = [start, stop, step]
+                self.tasks[i][at : at + 3] = [start, stop, round(4 * (stop - start) / self._steps[i])]
 
     def finish(self, head: Sequence[int]) -> np.ndarray:
         """Header and shares, tasks, tables."""

@@ -1,0 +1,108 @@
+"""The hot loops of convolutions: the sums of a register tile, walked along a table of input offsets.
+
+The k loop is `vectors` loads of weights, one broadcast a pixel, `width * vectors` FMAs, one prefetch. Its trip count is
+data, which also keeps LLVM from unrolling it into a block that its scheduler would spill.
+
+Weights are read strictly in order, so what comes next is known: each k asks for a few bytes more of what follows, so
+that it is there when its turn comes. Spread like this it costs nothing; in bursts it holds up the loads behind it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autofusion_kernels_cpu.codegen.builder import Function
+from autofusion_kernels_cpu.codegen.isa import Isa
+from autofusion_kernels_cpu.codegen.values import I8, I64, Value
+
+TABLE_ENTRY = 2
+"""int64 for each entry of the table: offset in floats, number of k."""
+LINE = 16
+"""float32 in a cache line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """What the machine code of a tile depends on.
+
+    `pixel` and `output_pixel` are the floats between neighbouring output pixels in the input and in the output;
+    `vectors` the channel blocks of a tile; `widths` the tile widths, widest first. `depthwise` is 0, or the number of
+    neighbouring taps of an entry of the table if every channel has a filter of its own: then weight vectors meet input
+    vectors instead of broadcasts, and `vectors` is 1.
+    """
+
+    isa: Isa
+    pixel: int
+    output_pixel: int
+    vectors: int
+    widths: tuple[int, ...]
+    depthwise: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """Weights to prefetch: from `pointer` up to `end`, `step` bytes further with each k."""
+
+    pointer: Value
+    end: Value
+    step: Value
+
+
+class Products:
+    """Emits the sums of tiles into a function."""
+
+    def __init__(self, f: Function, structure: Structure) -> None:
+        self.f, self.s = f, structure
+        self.lanes = structure.isa.lanes
+
+    def sums(
+        self, table: Value, entries: Value, weights: Value, pixels: Value, initial: list[Value], ahead: Ahead
+    ) -> tuple[list[Value], Value]:
+        """The accumulators (pixels outside, vectors inside) after all entries of the table, and how far prefetching
+        has come. `pixels` points to the tile's first pixel; `initial` has the accumulators to start from.
+        """
+        f, s = self.f, self.s
+        with f.loop(0, entries, carry=[table, weights, ahead.pointer, *initial], opaque=True) as taps:
+            entry, columns, reached, *values = taps.carried
+            source = f.at(pixels, f.load(entry, 0, I64))
+            if s.depthwise:
+                values = self._depthwise(columns, source, values)
+                columns = f.at(columns, s.depthwise * self.lanes)
+            else:
+                step = f.select(f.ult(reached, ahead.end), ahead.step, 0)
+                columns, reached, *values = self._dense(
+                    columns, source, f.load(entry, 1, I64), values, Ahead(reached, ahead.end, step)
+                )
+            taps.next(f.at(entry, TABLE_ENTRY, I64), columns, reached, *values)
+        return list(taps.results[3:]), taps.results[2]
+
+    def _dense(self, weights: Value, source: Value, length: Value, values: list[Value], ahead: Ahead) -> list[Value]:
+        """Every k of a table entry. Returns the advanced weights and prefetch pointers and the accumulators."""
+        f, s = self.f, self.s
+        start = [weights, source, ahead.pointer, *values]
+        with f.loop(0, length, carry=start, at_least_once=True, opaque=True) as ks:
+            w, x, reached, *acc = ks.carried
+            columns = [f.load(w, o * self.lanes) for o in range(s.vectors)]
+            f.prefetch(reached, locality=2)
+            result = []
+            for i in range(len(acc) // s.vectors):
+                value = f.broadcast(x, i * s.pixel)
+                for o in range(s.vectors):
+                    result.append(f.fma(value, columns[o], acc[i * s.vectors + o]))
+            ks.next(f.at(w, s.vectors * self.lanes), f.at(x, 1), f.at(reached, ahead.step, I8), *result)
+        return [ks.results[0], *ks.results[2:]]
+
+    def _depthwise(self, weights: Value, source: Value, values: list[Value]) -> list[Value]:
+        """One row of taps: each input vector is loaded once and meets all the taps that see it."""
+        f, s = self.f, self.s
+        acc = list(values)
+        columns = [f.load(weights, j * self.lanes) for j in range(s.depthwise)]
+        meets: dict[int, list[tuple[int, int]]] = {}
+        for i in range(len(acc)):
+            for j in range(s.depthwise):
+                meets.setdefault(i * s.pixel + j * self.lanes, []).append((i, j))
+        for offset, pairs in sorted(meets.items()):
+            value = f.load(source, offset)
+            for i, j in pairs:
+                acc[i] = f.fma(value, columns[j], acc[i])
+        return acc

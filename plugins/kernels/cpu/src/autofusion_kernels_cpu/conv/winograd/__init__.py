@@ -1,0 +1,17 @@
+"""3x3 convolutions by Winograd's minimal filtering: a third to a quarter of the multiplications.
+
+A result differs from the definition's by rounding: about that of a direct sum for 2x2 tiles, twice that for 4x4. It is
+*another algorithm* in one more respect: every output of a tile is a combination of all inputs of the tile. A NaN or an
+infinity in the input turns all outputs of the tiles that see it into NaN, not only those whose window it is in, and
+inputs within a few powers of two of overflow may do so as well. Offers say so: `Numerics.APPROXIMATE`.
+"""
+
+from __future__ import annotations
+
+from autofusion_kernels_cpu.conv.winograd.bind import Winograd, applies, border
+from autofusion_kernels_cpu.conv.winograd.plan import plan
+
+TILES = (4, 2)
+"""Sides of the output tiles on offer."""
+
+__all__ = ["TILES", "Winograd", "applies", "border", "plan"]

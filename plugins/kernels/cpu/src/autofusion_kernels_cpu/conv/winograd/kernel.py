@@ -1,0 +1,313 @@
+"""The Winograd kernel: input transform, products and output transform of one block of tiles after another.
+
+Each thread works on blocks of its own, in scratch memory of its own that stays in the second-level cache, so a layer
+needs no synchronisation inside. For a block of tiles:
+
+1. every tile is transformed, all channels: V[plane][channel block][tile][lane], one plane for each of the
+   (m + 2) x (m + 2) points;
+2. for each group of output channels: one matrix product a plane (`products.Products`, a tile is a pixel) gives
+   M[plane][vector][tile][lane], and the output transform adds bias and epilogue and stores.
+
+Sizes, strides, borders, edges, images and the cut into blocks are data: a table of tiles, a table of tasks. The code
+depends on `Structure` and the epilogue only. An edge tile reads zeros from the border and stores fewer pixels.
+
+The transforms go through a small array on the stack, one dimension at a time, because a whole tile does not fit the
+registers.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from autofusion_kernels_cpu.codegen.builder import Function, Module
+from autofusion_kernels_cpu.codegen.epilogue import Epilogue, OperandKind
+from autofusion_kernels_cpu.codegen.isa import Isa
+from autofusion_kernels_cpu.codegen.values import I64, PTR, Value
+from autofusion_kernels_cpu.conv import products
+from autofusion_kernels_cpu.conv.generator import operand_vector
+from autofusion_kernels_cpu.conv.products import Ahead, Products
+from autofusion_kernels_cpu.conv.tiles import widths
+from autofusion_kernels_cpu.conv.winograd.transforms import multiply, transforms
+from autofusion_kernels_cpu.native.jit import jit
+
+BUFFERS = ("input", "weights", "bias", "output", "scratch")
+"""Buffers before those of the epilogue's operands."""
+PARAMS = (
+    "input_row",
+    "input_block",
+    "channel_blocks",
+    "v_block",
+    "v_plane",
+    "m_block",
+    "m_plane",
+    "thread_scratch",
+    "m_start",
+    "entries",
+    "table",
+    "tiles",
+    "output_row",
+    "output_block",
+)
+"""Parameters before block and row stride of each operand and (floats of a plane's weights, prefetch step) of each
+number of vectors. `entries` and `table` are the products' table (of offsets in V), `tiles` is where tiles are
+described; both count int64 from the start of the parameters. Prefetch steps are in bytes, all else is in floats or a
+count.
+"""
+TILE = ("input", "output", "rows", "columns")
+"""Fields of a tile before one offset for each operand: offsets in floats, rows and columns to store."""
+TASK = ("first_tile", "tile_count")
+"""Fields of a task before GROUPS and one (start, count) for each tile width, for each number of vectors."""
+GROUPS = ("groups", "first_block", "weights")
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """`tile` outputs a side; `vectors` are the sizes in channel blocks that groups of output channels have."""
+
+    isa: Isa
+    tile: int
+    vectors: tuple[int, ...]
+
+    @property
+    def side(self) -> int:
+        """Inputs a side of a tile, and points a dimension."""
+        return self.tile + 2
+
+    def widths(self, vectors: int) -> tuple[int, ...]:
+        """Widths of the products' register tiles."""
+        return widths(self.isa, vectors)
+
+
+_addresses: dict[tuple[Structure, str], int] = {}
+_lock = threading.Lock()
+
+
+def kernel(structure: Structure, epilogue: Epilogue) -> int:
+    """The address of the kernel, compiled or loaded on first use."""
+    key = (structure, epilogue.key)
+    with _lock:
+        if key not in _addresses:
+            _addresses[key] = jit().kernel(module(structure, epilogue))
+        return _addresses[key]
+
+
+def names(structure: Structure, epilogue: Epilogue) -> list[str]:
+    """All parameters before the table of tasks of each thread, in order."""
+    operands = [f"operand{i}.{s}" for i in range(len(epilogue.kinds)) for s in ("block", "row")]
+    return [*PARAMS, *operands, *(f"{p}{v}" for v in structure.vectors for p in ("weights_plane", "prefetch"))]
+
+
+def tile_size(epilogue: Epilogue) -> int:
+    """int64 of a tile's description."""
+    return len(TILE) + len(epilogue.kinds)
+
+
+def task_size(structure: Structure) -> int:
+    """int64 of a task."""
+    return len(TASK) + sum(len(GROUPS) + 2 * len(structure.widths(v)) for v in structure.vectors)
+
+
+def module(structure: Structure, epilogue: Epilogue) -> Module:
+    """The IR of the kernel."""
+    m = Module(structure.isa)
+    operands = [f"operand{i}" for i in range(len(epilogue.kinds))]
+    with m.kernel("winograd", [*BUFFERS, *operands], names(structure, epilogue)) as f:
+        _Emitter(f, structure, epilogue).tasks()
+    return m
+
+
+class _Emitter:
+    def __init__(self, f: Function, structure: Structure, epilogue: Epilogue) -> None:
+        self.f, self.s, self.epilogue = f, structure, epilogue
+        self.lanes = structure.isa.lanes
+        self.names = names(structure, epilogue)
+        self.transform_input = self._transform_input(f.module)
+        self.transform_output = self._transform_output(f.module)
+
+    def _parameter(self, g: Function, name: str) -> Value:
+        return g.load(g.args["params"], self.names.index(name), I64)
+
+    def tasks(self) -> None:
+        f = self.f
+        params = f.args["params"]
+        shares = f.at(params, f.thread * 2 + len(self.names), I64)
+        scratch = f.at(f.buffer["scratch"], f.thread * f.param["thread_scratch"])
+        with f.loop(f.load(shares, 0, I64), f.load(shares, 1, I64), step=task_size(self.s)) as loop:
+            self.task(f.at(params, loop.index, I64), scratch)
+
+    def task(self, record: Value, scratch: Value) -> None:
+        f = self.f
+        first, count = f.load(record, 0, I64), f.load(record, 1, I64)
+        tiles = f.at(f.args["params"], f.param["tiles"] + first * tile_size(self.epilogue), I64)
+        step = tile_size(self.epilogue)
+        with f.loop(0, count, carry=[tiles, scratch], opaque=True) as loop:
+            tile, target = loop.carried
+            source = f.at(f.buffer["input"], f.load(tile, TILE.index("input"), I64))
+            f.call(self.transform_input, f.args["params"], source, target)
+            loop.next(f.at(tile, step, I64), f.at(target, self.lanes))
+        position = len(TASK)
+        for vectors in self.s.vectors:
+            self.groups(vectors, f.at(record, position, I64), tiles, count, scratch)
+            position += len(GROUPS) + 2 * len(self.s.widths(vectors))
+
+    def groups(self, vectors: int, record: Value, tiles: Value, count: Value, scratch: Value) -> None:
+        """All groups of `vectors` channel blocks: products and output transform."""
+        f = self.f
+        plane = f.param[f"weights_plane{vectors}"]
+        weights = f.at(f.buffer["weights"], f.load(record, GROUPS.index("weights"), I64))
+        block = f.load(record, GROUPS.index("first_block"), I64)
+        groups = f.load(record, GROUPS.index("groups"), I64)
+        m = f.at(scratch, f.param["m_start"])
+        with f.loop(0, groups, carry=[weights, block], opaque=True) as loop:
+            weights, block = loop.carried
+            self.planes(vectors, f.at(record, len(GROUPS), I64), weights, count, scratch, m)
+            self.outputs(vectors, tiles, count, block, m)
+            loop.next(f.at(weights, plane * self.s.side**2), block + vectors)
+
+    def planes(self, vectors: int, cover: Value, weights: Value, count: Value, v: Value, m: Value) -> None:
+        """The matrix products of every plane: M = V U."""
+        f = self.f
+        shape = products.Structure(self.s.isa, self.lanes, self.lanes, vectors, self.s.widths(vectors))
+        emitter = Products(f, shape)
+        table = f.at(f.args["params"], f.param["table"], I64)
+        plane, step = f.param[f"weights_plane{vectors}"], f.param[f"prefetch{vectors}"]
+        with f.loop(0, self.s.side**2, carry=[weights, v, m], opaque=True) as loop:
+            weights, v, m = loop.carried
+            following = f.at(weights, plane)
+            end = f.at(following, plane)
+            reached = following
+            for i, width in enumerate(shape.widths):
+                start, tiles = f.load(cover, 2 * i, I64), f.load(cover, 2 * i + 1, I64)
+                with f.loop(0, tiles, carry=[reached], opaque=True) as inner:
+                    # The last one is moved left to end with the block: it computes some results again.
+                    x = f.min(start + inner.index * width, count - width) * self.lanes
+                    initial = [f.zero] * (width * vectors)
+                    ahead = Ahead(inner.carried[0], end, step)
+                    sums, reached = emitter.sums(table, f.param["entries"], weights, f.at(v, x), initial, ahead)
+                    target = f.at(m, x)
+                    for o in range(vectors):
+                        row = f.at(target, f.param["m_block"] * o)
+                        for p in range(width):
+                            f.store(sums[p * vectors + o], row, p * self.lanes)
+                    inner.next(reached)
+                reached = inner.results[0]
+            loop.next(following, f.at(v, f.param["v_plane"]), f.at(m, f.param["m_plane"]))
+
+    def outputs(self, vectors: int, tiles: Value, count: Value, block: Value, m: Value) -> None:
+        """The output transform of every tile of the block, for one group."""
+        f = self.f
+        bias = f.at(f.buffer["bias"], block * self.lanes)
+        output = f.at(f.buffer["output"], block * f.param["output_block"])
+        bases = [
+            f.buffer[f"operand{i}"]
+            if kind is OperandKind.SCALAR
+            else f.at(f.buffer[f"operand{i}"], block * f.param[f"operand{i}.block"])
+            for i, kind in enumerate(self.epilogue.kinds)
+        ]
+        with f.loop(0, count, carry=[tiles, m], opaque=True) as loop:
+            tile, source = loop.carried
+            field = {name: f.load(tile, i, I64) for i, name in enumerate(TILE)}
+            own = [f.at(base, f.load(tile, len(TILE) + i, I64)) for i, base in enumerate(bases)]
+            f.call(
+                self.transform_output,
+                f.args["params"],
+                source,
+                bias,
+                f.at(output, field["output"]),
+                *own,
+                field["rows"],
+                field["columns"],
+                f.const(vectors, I64),
+            )
+            loop.next(f.at(tile, tile_size(self.epilogue), I64), f.at(source, self.lanes))
+
+    def _transform_input(self, m: Module) -> Function:
+        """Transform one tile, all channel blocks: `source` is its first pixel, `target` its place in plane 0 of V."""
+        n, lanes, matrix = self.s.side, self.lanes, transforms(self.s.tile).input
+        g = m.function("transform_input", [("params", PTR), ("source", PTR), ("target", PTR)])
+        with g:
+            half = g.stack(n * n * lanes)
+            row, plane = self._parameter(g, "input_row"), self._parameter(g, "v_plane")
+            blocks = self._parameter(g, "channel_blocks")
+            rows, planes = [row * k for k in range(n)], [plane * k for k in range(n)]
+            with g.loop(0, blocks, carry=[g.args["source"], g.args["target"]], opaque=True) as block:
+                source, target = block.carried
+                with g.loop(0, n, carry=[source, half], at_least_once=True, opaque=True) as column:
+                    pixel, place = column.carried
+                    values = multiply(g, matrix, [g.load(pixel, r) for r in rows])
+                    for k, value in enumerate(values):
+                        g.store(value, place, k * n * lanes)
+                    column.next(g.at(pixel, lanes), g.at(place, lanes))
+                with g.loop(0, n, carry=[half, target], at_least_once=True, opaque=True) as line:
+                    place, out = line.carried
+                    values = multiply(g, matrix, [g.load(place, j * lanes) for j in range(n)])
+                    for p, value in zip(planes, values, strict=True):
+                        g.store(value, out, p)
+                    line.next(g.at(place, n * lanes), g.at(out, plane * n))
+                block.next(g.at(source, self._parameter(g, "input_block")), g.at(target, self._parameter(g, "v_block")))
+        return g
+
+    def _transform_output(self, m: Module) -> Function:
+        """Transform one tile of some channel blocks back and store it: `source` is its place in plane 0 of M."""
+        n, size, lanes, matrix = self.s.side, self.s.tile, self.lanes, transforms(self.s.tile).output
+        kinds = self.epilogue.kinds
+        operands = [f"operand{i}" for i in range(len(kinds))]
+        pointers = ["params", "source", "bias", "output", *operands]
+        g = m.function(
+            "transform_output", [(p, PTR) for p in pointers] + [(i, I64) for i in ("rows", "columns", "vectors")]
+        )
+        with g:
+            half, spill = g.stack(size * n * lanes), g.stack(size * lanes)
+            plane = self._parameter(g, "m_plane")
+            planes = [plane * (k * n) for k in range(n)]
+            start = [g.args[p] for p in pointers[1:]]
+            with g.loop(0, g.args["vectors"], carry=start, at_least_once=True, opaque=True) as vector:
+                source, bias, output, *own = vector.carried
+                with g.loop(0, n, carry=[source, half], at_least_once=True, opaque=True) as column:
+                    here, place = column.carried
+                    for i, value in enumerate(multiply(g, matrix, [g.load(here, p) for p in planes])):
+                        g.store(value, place, i * n * lanes)
+                    column.next(g.at(here, plane), g.at(place, lanes))
+                shift = g.load(bias, 0)
+                with g.loop(0, g.args["rows"], carry=[half, output, *own], at_least_once=True, opaque=True) as row:
+                    place, out, *here = row.carried
+                    values = multiply(g, matrix, [g.load(place, j * lanes) for j in range(n)])
+                    self._store_row(g, [v + shift for v in values], spill, out, here)
+                    steps = [
+                        self._parameter(g, f"operand{i}.row") if kind is OperandKind.TENSOR else 0
+                        for i, kind in enumerate(kinds)
+                    ]
+                    moved = [g.at(p, s) for p, s in zip(here, steps, strict=True)]
+                    row.next(g.at(place, n * lanes), g.at(out, self._parameter(g, "output_row")), *moved)
+                moved = [
+                    p if kind is OperandKind.SCALAR else g.at(p, self._parameter(g, f"operand{i}.block"))
+                    for i, (p, kind) in enumerate(zip(own, kinds, strict=True))
+                ]
+                following = g.at(output, self._parameter(g, "output_block"))
+                vector.next(g.at(source, self._parameter(g, "m_block")), g.at(bias, lanes), following, *moved)
+        return g
+
+    def _store_row(self, g: Function, values: list[Value], spill: Value, output: Value, operands: list[Value]) -> None:
+        """Epilogue and store of the pixels of a row, of as many as the tile has."""
+
+        def finished(value: Value, offset: Value) -> Value:
+            kinds = self.epilogue.kinds
+            return self.epilogue.emit(g, value, lambda i: operand_vector(g, kinds[i], operands[i], offset))
+
+        def in_registers() -> None:
+            for x, value in enumerate(values):
+                offset = g.const(x * self.lanes, I64)
+                g.store(finished(value, offset), output, offset)
+
+        def through_memory() -> None:
+            for x, value in enumerate(values):
+                g.store(value, spill, x * self.lanes)
+            with g.loop(0, g.args["columns"], at_least_once=True) as loop:
+                offset = loop.index * self.lanes
+                g.store(finished(g.load(spill, offset), offset), output, offset)
+
+        if self.epilogue.is_light:
+            g.branch(g.eq(g.args["columns"], len(values)), in_registers, through_memory)
+        else:
+            through_memory()
