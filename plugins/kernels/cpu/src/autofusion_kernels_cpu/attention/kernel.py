@@ -16,7 +16,7 @@ from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.codegen.values import F32, I8, I64, PTR, Value
 from autofusion_kernels_cpu.matmul.kernel import VECTOR, Epilogue
 from autofusion_kernels_cpu.matmul.pack import pack_columns, pack_rows
-from autofusion_kernels_cpu.matmul.tile import panel_width, tile_function, vectors_of
+from autofusion_kernels_cpu.matmul.tile import Tile, panel_width, tile_function, vectors_of, zero_tile
 from autofusion_kernels_cpu.native.jit import jit
 from autofusion_kernels_cpu.reduction.sweep import ADD, PEAK, across_lanes
 
@@ -76,6 +76,7 @@ def build(form: Form, epilogue: Epilogue, isa: Isa) -> Module:
     with module.kernel("attention", ["table", "q", "k", "v", *names, "o", "scratch"], [*PARAMETERS, *strides]) as f:
         p = f.param
         tile_memory = f.stack(form.rows * width)
+        zeros = zero_tile(f, Tile(form.rows, 1))
         panels = f.udiv(p["keys"] + (width - 1), width)
         row_length = panels * width
         steps = (p["depth"] + (f.lanes - 1)) & -f.lanes
@@ -108,7 +109,9 @@ def build(form: Form, epilogue: Epilogue, isa: Isa) -> Module:
                     query = f.at(q, row * p["q_row"])
                     with f.loop(0, panels) as panel:
                         b = f.at(packed_k, panel.index * steps * width)
-                        f.call(tiles[rows], query, p["q_row"], p["q_step"], b, width, p["depth"], b, 0, tile_memory)
+                        f.call(
+                            tiles[rows], query, p["q_row"], p["q_step"], b, width, p["depth"], b, 0, zeros, tile_memory
+                        )
                         column = panel.index * width
                         pointers = [
                             f.at(
@@ -132,7 +135,7 @@ def build(form: Form, epilogue: Epilogue, isa: Isa) -> Module:
                             return [packed_v, f.const(width, I64)]
 
                         b, step = f.branch(left >= width, lambda source=source: [source, p["v_row"]], packed)
-                        f.call(tiles[rows], block, row_length, 1, b, step, p["keys"], b, 0, tile_memory)
+                        f.call(tiles[rows], block, row_length, 1, b, step, p["keys"], b, 0, zeros, tile_memory)
                         target = f.at(o, row * p["o_row"] + panel.index)
                         f.call(values, tile_memory, rows, left, sums, target, p["o_row"])
                     loop.next(row + rows)

@@ -22,7 +22,7 @@ from autofusion_kernels_cpu.codegen.pointwise_ops import evaluate, literal
 from autofusion_kernels_cpu.codegen.region import Region
 from autofusion_kernels_cpu.codegen.values import I8, I64, PTR, Type, Value
 from autofusion_kernels_cpu.matmul.pack import pack_columns, pack_rows
-from autofusion_kernels_cpu.matmul.tile import Tile, panel_width, tile_function, vectors_of
+from autofusion_kernels_cpu.matmul.tile import Tile, panel_width, tile_function, vectors_of, zero_tile
 from autofusion_kernels_cpu.native.jit import jit
 
 PACKED, BY_ROWS, BY_COLUMNS = "packed", "rows", "columns"
@@ -111,6 +111,7 @@ def build(form: Form, epilogue: Epilogue, isa: Isa) -> Module:
         p, width = f.param, panel_width(isa)
         memory = f.at(f.buffer["scratch"], p["scratch"] * f.thread, I8)
         tile_memory = f.stack(tile.rows * tile.panels * width)
+        zeros = zero_tile(f, tile)
         # Panels are taken together as far as a tile spans them.
         spans = f.udiv(p["panels"] + (tile.panels - 1), tile.panels)
         tasks = p["batches"] * p["groups"] * spans
@@ -145,6 +146,7 @@ def build(form: Form, epilogue: Epilogue, isa: Isa) -> Module:
                         p["k"],
                         lines,
                         p["pace"],
+                        zeros,
                         tile_memory,
                     )
                     for i in range(tile.panels):

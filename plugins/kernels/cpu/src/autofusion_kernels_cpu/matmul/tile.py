@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 from autofusion_kernels_cpu.codegen.builder import Function, Module
 from autofusion_kernels_cpu.codegen.isa import Isa
-from autofusion_kernels_cpu.codegen.values import I8, I64, PTR
+from autofusion_kernels_cpu.codegen.values import I8, I64, PTR, Value
 
 MAX_PANELS = 4
+BLOCK = 128
+"""Steps of k that are summed in one go."""
 # Row pointers serve three rows each: an address may add one or two row strides, and more pointers would not fit.
 ROWS_PER_POINTER = 3
 
@@ -87,39 +89,54 @@ def _cycles(isa: Isa, rows: int, vectors: int) -> float:
 
 
 def tile_function(module: Module, rows: int, panels: int) -> Function:
-    """The function ``tile<rows>(a, row, step, b0.., bstep, k, ahead, pace, out)``.
+    """The function ``tile<rows>(a, row, step, b0.., bstep, k, ahead, pace, zeros, out)``.
 
     It makes out[panel][row][column] = sum over k. ``row`` and ``step`` are A's strides in elements, ``bstep`` that
     between two steps of B's panels. Each step also asks for the cache line at ``ahead`` and moves that on by ``pace``
-    bytes: what the tiles after this one will read arrives while this one computes.
+    bytes: what the tiles after this one will read arrives while this one computes. Sums are taken in blocks of k, so
+    that rounding errors do not grow with its length; ``zeros`` is what the first block is added to (see
+    ``zero_tile``).
     """
     isa = module.isa
     nv = vectors_of(isa)
+    wide = panels * nv
     names = [f"b{p}" for p in range(panels)]
     arguments = [("a", PTR), ("row", I64), ("step", I64), *((n, PTR) for n in names), ("bstep", I64), ("k", I64)]
-    arguments += [("ahead", PTR), ("pace", I64)]
+    arguments += [("ahead", PTR), ("pace", I64), ("zeros", PTR)]
     with module.function(f"tile{rows}", [*arguments, ("out", PTR)]) as f:
-        row, step, bstep = f.args["row"], f.args["step"], f.args["bstep"]
+        row, step, bstep, k = (f.args[n] for n in ("row", "step", "bstep", "k"))
         multiples = [f.const(0, I64), row, row + row]
         groups = [f.at(f.args["a"], row * (g * ROWS_PER_POINTER)) for g in range(-(-rows // ROWS_PER_POINTER))]
-        start = [*groups, *(f.args[n] for n in names), f.args["ahead"], *[f.zero] * (rows * panels * nv)]
-        with f.loop(0, f.args["k"], carry=start) as loop:
-            a = loop.carried[: len(groups)]
-            b = loop.carried[len(groups) : len(groups) + panels]
-            ahead = loop.carried[len(groups) + panels]
-            sums = loop.carried[len(groups) + panels + 1 :]
-            f.prefetch(ahead)
-            vectors = [f.load(p, v * f.lanes) for p in b for v in range(nv)]
-            following = []
+        pointers = [*groups, *(f.args[n] for n in names), f.args["ahead"]]
+        moving = len(pointers)
+        # Without any k, one empty block stores the zeros.
+        with f.loop(0, f.max(k, 1), step=BLOCK, carry=[*pointers, f.args["zeros"]], at_least_once=True) as block:
+            start = [*block.carried[:moving], *[f.zero] * (rows * wide)]
+            with f.loop(0, f.min(k - block.index, BLOCK), carry=start) as loop:
+                a, b = loop.carried[: len(groups)], loop.carried[len(groups) : moving - 1]
+                ahead, sums = loop.carried[moving - 1], loop.carried[moving:]
+                f.prefetch(ahead)
+                vectors = [f.load(p, v * f.lanes) for p in b for v in range(nv)]
+                following = []
+                for m in range(rows):
+                    x = f.broadcast(a[m // ROWS_PER_POINTER], multiples[m % ROWS_PER_POINTER])
+                    following += [f.fma(x, vector, sums[m * wide + v]) for v, vector in enumerate(vectors)]
+                moved = [*(f.at(p, step) for p in a), *(f.at(p, bstep) for p in b), f.at(ahead, f.args["pace"], I8)]
+                loop.next(*moved, *following)
+            before, sums = block.carried[moving], loop.results[moving:]
             for m in range(rows):
-                x = f.broadcast(a[m // ROWS_PER_POINTER], multiples[m % ROWS_PER_POINTER])
-                following += [f.fma(x, vector, sums[m * panels * nv + v]) for v, vector in enumerate(vectors)]
-            loop.next(
-                *(f.at(p, step) for p in a), *(f.at(p, bstep) for p in b), f.at(ahead, f.args["pace"], I8), *following
-            )
-        sums = loop.results[len(groups) + panels + 1 :]
-        for m in range(rows):
-            for v in range(panels * nv):
-                panel, column = divmod(v, nv)
-                f.store(sums[m * panels * nv + v], f.args["out"], ((panel * rows + m) * nv + column) * f.lanes)
+                for v in range(wide):
+                    panel, column = divmod(v, nv)
+                    slot = ((panel * rows + m) * nv + column) * f.lanes
+                    f.store(sums[m * wide + v] + f.load(before, slot), f.args["out"], slot)
+            block.next(*loop.results[:moving], f.args["out"])
     return f
+
+
+def zero_tile(f: Function, tile: Tile) -> Value:
+    """Memory of the kernel with a tile of zeros."""
+    size = tile.rows * tile.panels * panel_width(f.isa)
+    memory = f.stack(size)
+    with f.loop(0, size, step=f.lanes) as loop:
+        f.store(f.zero, memory, loop.index)
+    return memory
