@@ -19,7 +19,7 @@ from autofusion_kernels_cpu.matmul.tile import choose_rows
 from autofusion_kernels_cpu.native.jit import jit
 from autofusion_kernels_cpu.pointwise import kernel as pointwise
 from autofusion_kernels_cpu.reduction import kernel as reduction
-from autofusion_kernels_cpu.reduction import sweep
+from autofusion_kernels_cpu.reduction import lrn, sweep
 from autofusion_kernels_cpu.reduction.problem import problem_of
 from autofusion_kernels_cpu.reduction.programs import Program
 
@@ -95,6 +95,11 @@ def test_reduction(op, attrs, along, isa):
     row = [sweep.Operand(v, v.tensor.dtype, sweep.VECTOR) for _, v in problem.row_results]
     program = Program(node, (), (), full, range(len(problem.full), len(full)), row, range(len(row)))
     assembles(reduction.build(program, reduction.Form(along), isa))
+
+
+@every_isa
+def test_lrn(isa):
+    assembles(lrn.build(isa))
 
 
 @every_isa

@@ -181,6 +181,14 @@ def test_other_normalizations(isa):
 
 
 @pytest.mark.parametrize("isa", RUNNABLE)
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("shape", [(2, 20, 6, 5), (1, 3, 17), (2, 7), (1, 1, 4, 4), (2, 0, 3)], ids=str)
+def test_lrn(shape, threads, isa):
+    for attrs in ({"size": 5}, {"size": 2, "alpha": 0.5, "beta": 0.5, "bias": 2.0}, {"size": 11, "alpha": 1.0}):
+        check(offers, "LRN", [array(*shape)], attrs, isa=isa, threads=threads, rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("isa", RUNNABLE)
 def test_blocked_offers(isa):
     """Where only spatial axes are reduced, a vector is a block of channels."""
     block = {"avx512": 16, "avx2": 8, "neon": 4}[isa]

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from autofusion_kernels_cpu.reduction import offers as _offers
-from autofusion_kernels_cpu.reduction.offers import offers
+from autofusion.cost.target import Target
+from autofusion.ir.graph import Node
+from autofusion.lowering.contract import Offer, Refused
+from autofusion_kernels_cpu.reduction import lrn
+from autofusion_kernels_cpu.reduction import offers as sweeping
 from autofusion_kernels_cpu.reduction.problem import ANCHORS
 
-OPERATORS = tuple(sorted(ANCHORS))
-KINDS: Mapping[str, str] = dict.fromkeys(_offers.KINDS, "1")
+OPERATORS = (lrn.OPERATOR, *sorted(ANCHORS))
+KINDS: Mapping[str, str] = dict.fromkeys(sweeping.KINDS, "1")
+
+
+def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
+    """Offers for a node of one of ``OPERATORS`` or ``KINDS``."""
+    return (lrn if node.op == lrn.OPERATOR else sweeping).offers(node, target)
+
 
 __all__ = ["KINDS", "OPERATORS", "offers"]
