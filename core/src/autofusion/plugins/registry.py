@@ -49,6 +49,7 @@ class Registry:
         self._discovery: Discovery | None = None
         self._given: dict[str, list[Any]] | None = None
         self._made: dict[Any, list[Any]] = {}
+        self._provided: dict[tuple[str, str], list[Any]] = {}
 
     @classmethod
     def of(
@@ -99,6 +100,12 @@ class Registry:
         self._contents(_RULES, None)
         self._contents(_KERNELS, detect())
         return list(self._discovered().records)
+
+    def provided(self, group: str, plugin: str) -> list[Any]:
+        """What the plugin (the name of an entry point of ``group``) provides on this machine; empty if not loaded."""
+        if self._given is None and not any(r.group == group and r.status is Status.LOADED for r in self.records):
+            return []
+        return list(self._provided.get((group, plugin), ()))
 
     def oracle(self, target: Target) -> KernelPack:
         """The first pack that runs every operator by the book; raise PluginError if there is none."""
@@ -184,6 +191,7 @@ class Registry:
             except Exception as error:
                 failed[name] = Status.FAILED, describe(error)
         failed |= _clashes(provided)
+        self._provided |= {(group, name): items for name, items in provided.items() if name not in failed}
         self._fail(group, failed)
         return [item for name in names if name not in failed for item in provided[name]]
 

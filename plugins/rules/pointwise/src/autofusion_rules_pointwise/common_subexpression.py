@@ -102,6 +102,7 @@ COMMON_SUBEXPRESSION = RewriteRule(
     After:  %a = Sigmoid(%x), used in both places
     Any deterministic operator with the same attributes and operands (constants compared bit for bit), also in the
     other order where the operator is commutative.
+    Refuses when: the operator draws random numbers or holds subgraphs.
     """,
 )
 
