@@ -22,6 +22,9 @@ from autofusion_kernels_cpu.conv.winograd.plan import Plan, shares, side_tiles, 
 from autofusion_kernels_cpu.conv.winograd.transforms import TAPS, transforms
 from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
 
+# Columns of a matrix product that is too small for NumPy to wake threads for, which costs more than the product.
+_PIECE = 1024
+
 
 def applies(geometry: Geometry) -> bool:
     """True for 3x3 convolutions with stride 1, neither dilated nor grouped, of every image and depth on its own."""
@@ -100,11 +103,15 @@ class Winograd:
         start = first = 0
         for vectors in self.plan.splits:
             width = vectors * self.lanes
-            own = taps[first : first + width].astype(np.float64)
-            packed = np.zeros((len(both), channels, width), np.float32)
-            packed[:, :, : len(own)] = np.tensordot(both, own, ([1], [2])).transpose(0, 2, 1)
-            result[start : start + packed.size] = packed.ravel()
-            start, first = start + packed.size, first + width
+            own = taps[first : first + width]
+            columns = np.zeros((TAPS * TAPS, channels, width))
+            columns[:, :, : len(own)] = own.transpose(2, 1, 0)
+            columns = columns.reshape(TAPS * TAPS, -1)
+            size = len(both) * channels * width
+            made = result[start : start + size].reshape(len(both), -1)
+            for x in range(0, channels * width, _PIECE):
+                made[:, x : x + _PIECE] = both @ columns[:, x : x + _PIECE]
+            start, first = start + size, first + width
         return result
 
     # --- tables -------------------------------------------------------------------------------------------------------
