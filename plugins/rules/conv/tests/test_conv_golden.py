@@ -21,7 +21,7 @@ def test_golden(case: GoldenCase) -> None:
 def test_pack_has_no_faults() -> None:
     assert PACK.problems() == []
     for rule in PACK.rules:
-        assert "Before:" in rule.doc and "After:" in rule.doc, rule.name
+        assert all(part in rule.doc for part in ("Before:", "After:", "Refuses when:")), rule.name
 
 
 def test_readme_lists_every_rule() -> None:

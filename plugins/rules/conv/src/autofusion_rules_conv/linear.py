@@ -199,7 +199,7 @@ def _info(dtype: np.dtype) -> Any:
     if dtype.name == "bfloat16":
         import ml_dtypes
 
-        return ml_dtypes.finfo(dtype)
+        return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
     return np.finfo(dtype)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from autofusion.fusion.facts import is_float, scalar
-from autofusion.fusion.pattern import Match, Operand, const, either, op, var
+from autofusion.fusion.pattern import Either, Match, Operand, const, either, op, var
 from autofusion.fusion.rule import Builder, Refusal, RewriteRule
 from autofusion.ir.graph import Node, Value
 
@@ -11,7 +13,7 @@ _X = var("x", where=is_float)
 _SIX, _SIXTH = const("six", 6.0), const("sixth", 1 / 6)
 
 
-def _clamped(x: Operand, low: float, high: float) -> Operand:
+def _clamped(x: Operand, low: float, high: float) -> Either:
     """``x`` between two constants: a Clip, or a Min of a Max (or Relu)."""
     lower, upper = const("lower", low), const("upper", high)
     floor = op("Max", x, lower)
@@ -20,10 +22,8 @@ def _clamped(x: Operand, low: float, high: float) -> Operand:
         """Another upper bound is another function, not a near-miss."""
         return any((number := scalar(v)) is not None and abs(number - high) <= 0.01 * high for v in node.inputs[1:])
 
-    return either(
-        op("Clip", x, lower, upper, where=has_upper),
-        op("Min", either(op("Relu", x), floor) if low == 0 else floor, upper),
-    )
+    relu_or_max = either(op("Relu", x), floor) if low == 0 else floor
+    return either(op("Clip", x, lower, upper, where=has_upper), op("Min", relu_or_max, upper))
 
 
 _RELU6 = _clamped(op("Add", _X, const("three", 3.0)), 0.0, 6.0)
@@ -88,11 +88,13 @@ def _check_line(match: Match) -> Refusal | None:
     return None
 
 
-_NUMBER = {"where": lambda data: data.size == 1}
+def _is_number(data: np.ndarray) -> bool:
+    return data.size == 1
+
 
 HARD_SIGMOID = RewriteRule(
     "pointwise.hard_sigmoid",
-    _clamped(op("Add", op("Mul", _X, const("alpha", **_NUMBER)), const("beta", **_NUMBER)), 0.0, 1.0),
+    _clamped(op("Add", op("Mul", _X, const("alpha", where=_is_number)), const("beta", where=_is_number)), 0.0, 1.0),
     _rewrite_line,
     _check_line,
     priority=5,

@@ -86,6 +86,7 @@ RELU_TWICE = RewriteRule(
 
     Before: %y = Relu(Relu(%x))
     After:  %y = Relu(%x)
+    Refuses when: never.
     """,
 )
 

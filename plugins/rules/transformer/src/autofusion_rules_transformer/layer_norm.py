@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from autofusion.fusion.facts import ints, normal_axis
-from autofusion.fusion.pattern import Match, Operand, const, either, op, var
+from autofusion.fusion.pattern import Either, Match, Operand, const, either, op, var
 from autofusion.fusion.rule import Builder, Refusal, RewriteRule
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import attribute
@@ -44,7 +44,7 @@ def _inverse_root(shifted: Operand) -> Operand:
     )
 
 
-def _normalised(x: Operand, shifted: Operand) -> Operand:
+def _normalised(x: Operand, shifted: Operand) -> Either:
     """``x / sqrt(shifted)``."""
     return either(
         op("Div", x, op("Sqrt", shifted), where=_over_root_of_mean),
@@ -145,7 +145,7 @@ def _layer_norm(match: Match, builder: Builder) -> list[Value]:
 
 LAYER_NORM = RewriteRule(
     "transformer.layer_norm",
-    _normalised(_CENTRED, _shifted(_VARIANCE)),  # type: ignore[arg-type]
+    _normalised(_CENTRED, _shifted(_VARIANCE)),
     _layer_norm,
     _check_layer_norm,
     priority=1,
@@ -193,7 +193,7 @@ def _folded(match: Match, builder: Builder) -> list[Value]:
 
 FOLDED_LAYER_NORM = RewriteRule(
     "transformer.layer_norm_folded",
-    _FOLDED,  # type: ignore[arg-type]
+    _FOLDED,
     _folded,
     _check_folded,
     priority=2,
@@ -227,7 +227,7 @@ def _rms(match: Match, builder: Builder) -> list[Value]:
 
 RMS_NORM = RewriteRule(
     "transformer.rms_norm",
-    _normalised(_X, _shifted(_MEAN_SQUARE)),  # type: ignore[arg-type]
+    _normalised(_X, _shifted(_MEAN_SQUARE)),
     _rms,
     _check_rms,
     doc="""Recognise RMSNormalization.

@@ -139,6 +139,7 @@ NORM_SPREAD = RewriteRule(
 
     Before: %y = LayerNormalization(%x, [1])              %x: [N, 64]
     After:  %y = LayerNormalization(%x, ones)             ones: [64]
+    Refuses when: never.
     """,
 )
 
