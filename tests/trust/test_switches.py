@@ -66,6 +66,24 @@ def test_a_whole_pack_at_one_node_leaves_the_reference_kernels() -> None:
     assert told, "the ledger says why the site is not fused"
 
 
+def test_numerics_leave_out_kernels_that_are_less_exact() -> None:
+    x = {"x": np.random.default_rng(0).standard_normal((1, 16, 12, 12)).astype(np.float32)}
+    approximate = af.compile(blocks(), threads=1)
+    assert any("winograd" in kernel for kernel in kernels(approximate).values())
+    session = af.compile(blocks(), threads=1, numerics="reassociated")
+    assert all("winograd" not in kernel for kernel in kernels(session).values())
+    refused = [reason for step in session.plan.steps for _, reason in step.refusals]
+    assert any("'conv.winograd4' is approximate, and option 'numerics' only allows" in reason for reason in refused)
+    exact = af.compile(blocks(), threads=1, numerics="exact")
+    by_the_book = af.compile(blocks(), level="off", threads=1, disable_kernels=["cpu"])
+    (want,) = by_the_book.run(x).values()
+    np.testing.assert_array_equal(*exact.run(x).values(), want)
+    for other in (approximate, session):
+        np.testing.assert_allclose(*other.run(x).values(), want, rtol=1e-4, atol=1e-4)
+    with pytest.raises(OptionError, match="unknown numerics 'fast'"):
+        af.compile(blocks(), numerics="fast")
+
+
 def test_unknown_kernels_are_named() -> None:
     with pytest.raises(OptionError, match=r"offers no kernel 'conv.direkt'.*did you mean"):
         af.compile(blocks(), threads=1, disable_kernels=["cpu:conv.direkt"])

@@ -6,8 +6,10 @@ import pytest
 
 from autofusion.errors import OptionError
 from autofusion.fusion.kernel_switches import KernelSwitch, KernelSwitches
+from autofusion.fusion.numerics import parse_numerics
 from autofusion.fusion.options import FusionOptions
 from autofusion.ir.graph import Graph
+from autofusion.lowering.contract import Numerics, Offer
 
 
 class Pack:
@@ -20,6 +22,10 @@ def node(graph: Graph, name: str, origin: tuple[str, ...] = ()) -> object:
 
 def switches(*texts: str, graph: Graph | None = None) -> KernelSwitches:
     return KernelSwitches([Pack()], FusionOptions(disable_kernels=frozenset(texts)), graph)  # type: ignore[list-item]
+
+
+def offer(kernel: str, numerics: Numerics = Numerics.REASSOCIATED) -> Offer:
+    return Offer(kernel, (), (), lambda *_: None, numerics=numerics)
 
 
 def test_forms() -> None:
@@ -36,9 +42,9 @@ def test_what_a_switch_covers() -> None:
     graph = Graph()
     a, b = node(graph, "a"), node(graph, "fused", ("x", "y"))
     found = switches("cpu:one@y")
-    assert "switched off by 'cpu:one@y'" in found.refusal(Pack(), "one", b)  # type: ignore[arg-type]
-    assert not found.refusal(Pack(), "one", a)  # type: ignore[arg-type]
-    assert not found.refusal(Pack(), "two", b)  # type: ignore[arg-type]
+    assert "switched off by 'cpu:one@y'" in found.refusal(Pack(), offer("one"), b)  # type: ignore[arg-type]
+    assert not found.refusal(Pack(), offer("one"), a)  # type: ignore[arg-type]
+    assert not found.refusal(Pack(), offer("two"), b)  # type: ignore[arg-type]
     assert found.singles_out(b) and not found.singles_out(a)  # type: ignore[arg-type]
 
 
@@ -50,6 +56,18 @@ def test_unknown_names() -> None:
     with pytest.raises(OptionError, match=r"'conv2' is not the name of a node.*'conv1'"):
         switches("cpu@conv2", graph=graph)
     found = switches("cpu:conv.direc")
-    found.refusal(Pack(), "conv.direct", graph.nodes[0])  # type: ignore[arg-type]
+    found.refusal(Pack(), offer("conv.direct"), graph.nodes[0])  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"offers no kernel 'conv.direc'.*did you mean 'conv.direct'"):
         found.require_known()
+
+
+def test_numerics_leave_out_what_is_less_exact() -> None:
+    graph = Graph()
+    node(graph, "a")
+    for budget, allowed in (("exact", 1), ("reassociated", 2), ("approximate", 3)):
+        found = KernelSwitches([Pack()], FusionOptions(numerics=budget))  # type: ignore[list-item]
+        reasons = [found.refusal(Pack(), offer("k", each), graph.nodes[0]) for each in Numerics]  # type: ignore[arg-type]
+        assert [not reason for reason in reasons] == [True] * allowed + [False] * (3 - allowed)
+        assert all(f"only allows {budget}" in reason for reason in reasons if reason)
+    with pytest.raises(OptionError, match="expected one of exact, reassociated, approximate; did you mean 'exact'"):
+        parse_numerics("exactt")

@@ -10,13 +10,15 @@ from typing import Any, TypeVar
 
 import click
 
+from autofusion.fusion.numerics import DEFAULT, NUMERICS
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 CONFIG = "autofusion.toml"
 """The settings file that is read without being named."""
 VARIABLE = "AUTOFUSION_CONFIG"
 _KEYWORDS = (
-    "level", "threads", "only", "disable", "disable_sites", "disable_kernels", "memory_budget", "config",
+    "level", "threads", "only", "disable", "disable_sites", "disable_kernels", "memory_budget", "numerics", "config",
 )  # fmt: skip
 
 model_argument = click.argument("model", type=click.Path(path_type=Path))
@@ -69,6 +71,13 @@ def compile_options(function: F) -> F:
             type=_Bytes(),
             metavar="BYTES",
             help="Refuse fusions that lift the peak of live activations above it. Suffixes k, M, G.",
+        ),
+        click.option(
+            "--numerics",
+            type=click.Choice(NUMERICS),
+            show_default=DEFAULT,
+            help="How far kernels may be from the reference kernels: not at all, by the order of additions, or by the "
+            "bounded error of another algorithm.",
         ),
         click.option(
             "--config",

@@ -1,4 +1,4 @@
-"""Switches for kernels: which offers of the kernel packs are left out, everywhere or at one place.
+"""Switches for kernels: which offers of the kernel packs are left out, by name, by place or by their numerics.
 
 Both sides that ask packs for offers read them: the planner, so that nothing is fused for a kernel that may not run, and
 lowering, so that the next best kernel runs instead. With every tuned kernel of a node switched off, the reference
@@ -9,14 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from autofusion.errors import OptionError, nearest
+from autofusion.fusion.numerics import exceeds
 from autofusion.fusion.options import FusionOptions, known_name, site_names
 from autofusion.ir.graph import Graph, Node
 
 if TYPE_CHECKING:  # lowering is the layer above; only its contract's shape is needed here
-    from autofusion.lowering.contract import KernelPack
+    from autofusion.lowering.contract import KernelPack, Numerics
+
+
+class Offered(Protocol):
+    """The part of a kernel pack's offer that switches look at."""
+
+    @property
+    def kernel(self) -> str:
+        """Name of the kernel."""
+        ...
+
+    @property
+    def numerics(self) -> Numerics:
+        """How its result may differ from the reference kernels'."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +66,7 @@ class KernelSwitches:
 
     def __init__(self, packs: Sequence[KernelPack], options: FusionOptions, graph: Graph | None = None) -> None:
         self._switches = [KernelSwitch.parse(text) for text in sorted(options.disable_kernels)]
+        self._numerics = options.numerics
         self._offered: dict[str, set[str]] = {pack.name: set() for pack in packs}
         sites = set(site_names(graph)) if graph is not None and any(s.site for s in self._switches) else None
         for switch in self._switches:
@@ -58,11 +74,12 @@ class KernelSwitches:
             if sites is not None and switch.site:
                 known_name(switch.site, sites, "node to switch kernels off at")
 
-    def refusal(self, pack: KernelPack, kernel: str, node: Node) -> str:
-        """Why ``kernel`` of ``pack`` may not run ``node``, or an empty string."""
-        if not self._switches:
-            return ""
+    def refusal(self, pack: KernelPack, offer: Offered, node: Node) -> str:
+        """Why the kernel that ``pack`` offers may not run ``node``, or an empty string."""
+        kernel, numerics = offer.kernel, offer.numerics.value
         self._offered.setdefault(pack.name, set()).add(kernel)
+        if exceeds(numerics, self._numerics):
+            return f"kernel '{kernel}' is {numerics}, and option 'numerics' only allows {self._numerics} ones"
         for switch in self._switches:
             if switch.pack == pack.name and switch.kernel in ("", kernel) and switch.covers(node):
                 return f"kernel '{kernel}' is switched off by '{switch.text}'"

@@ -116,7 +116,7 @@ class Kernels:
             return []
         priced = []
         for offer in answer:
-            off = self._switches.refusal(pack, offer.kernel, node) if self._switches is not None else ""
+            off = self._switches.refusal(pack, offer, node) if self._switches is not None else ""
             if off:
                 refusals.append(f"pack '{pack.name}' {pack.version}: {off}")
                 continue

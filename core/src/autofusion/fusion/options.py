@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autofusion.errors import OptionError, nearest
+from autofusion.fusion.numerics import DEFAULT
 from autofusion.fusion.rule import Level, Rule, RulePack
 from autofusion.ir.graph import Graph, Node
 
@@ -19,7 +20,7 @@ class FusionOptions:
     is) or after a rule name and a colon (``conv.epilogue:conv1``: that rule does not). ``disable_kernels`` holds
     kernels as ``PACK[:KERNEL][@NODE]`` (see ``KernelSwitches``). ``priorities`` overrides rules' priorities:
     higher goes first. ``time_budget_s`` bounds each stage; ``memory_budget_bytes`` refuses fusions that would lift the
-    peak of live activations above it.
+    peak of live activations above it. ``numerics`` leaves out kernels that are less exact (see ``fusion/numerics.py``).
     """
 
     level: Level = Level.FULL
@@ -30,6 +31,7 @@ class FusionOptions:
     priorities: Mapping[str, int] = field(default_factory=dict)
     time_budget_s: float = 60.0
     memory_budget_bytes: int | None = None
+    numerics: str = DEFAULT
 
 
 @dataclass(frozen=True, slots=True)

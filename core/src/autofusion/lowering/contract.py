@@ -53,7 +53,9 @@ class Numerics(enum.Enum):
     REASSOCIATED = "reassociated"
     """The same arithmetic in another order, or fused multiply-adds."""
     APPROXIMATE = "approximate"
-    """Another algorithm with a bounded error (Winograd, polynomial functions beyond 2 ulp)."""
+    """Another algorithm with a bounded error (Winograd, polynomial functions beyond 2 ulp). What is not finite in an
+    operand makes results that depend on it not finite, and perhaps a few of their neighbours.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ def candidates(
                 refusals.append((pack.name, answer.reason))
                 continue
             for offer in answer:
-                off = switches.refusal(pack, offer.kernel, node) if switches is not None else ""
+                off = switches.refusal(pack, offer, node) if switches is not None else ""
                 if off:
                     refusals.append((pack.name, off))
                 else:

@@ -11,6 +11,7 @@ from autofusion.cost.model import CostModel
 from autofusion.cost.target import Target
 from autofusion.errors import OptionError, nearest
 from autofusion.fusion.kernel_switches import KernelSwitches
+from autofusion.fusion.numerics import DEFAULT, parse_numerics
 from autofusion.fusion.options import FusionOptions, Switches
 from autofusion.fusion.rule import Level
 from autofusion.ir.graph import Graph
@@ -55,6 +56,7 @@ def compile(
     disable_kernels: Sequence[str] = (),
     priorities: Mapping[str, int] | None = None,
     memory_budget: int | None = None,
+    numerics: str | None = None,
     inputs: Sequence[str] = (),
     outputs: Sequence[str] = (),
     key: bytes | None = None,
@@ -69,8 +71,10 @@ def compile(
     ``threads`` defaults to the cores this process may use. ``only``, ``disable`` (rule or pack names),
     ``disable_sites`` (source node names, or ``rule:node``) and ``disable_kernels`` (``pack:kernel``, or
     ``pack:kernel@node``) switch rules, places and kernels; ``memory_budget`` (bytes) refuses fusions that would raise
-    the peak beyond it. ``config`` is a settings file (see ``runtime/config.py``), by default the one that the
-    environment variable AUTOFUSION_CONFIG names; what is switched off there adds to what is switched off here, and
+    the peak beyond it. ``numerics`` is the most that a kernel may differ from the reference kernels: ``exact`` (not by
+    a bit), ``reassociated`` (the same arithmetic in another order) or ``approximate`` (the default: other algorithms
+    with a bounded error as well). ``config`` is a settings file (see ``runtime/config.py``), by default the one that
+    the environment variable AUTOFUSION_CONFIG names; what is switched off there adds to what is switched off here, and
     any other argument wins over it.
     """
     from autofusion.cost.store import current
@@ -85,6 +89,7 @@ def compile(
         tuple(disable_kernels),
         dict(priorities or {}),
         memory_budget,
+        numerics,
     ).over(read_settings(config, registry.rule_packs))
     threads = _threads(settings.threads)
     graph = (
@@ -99,6 +104,7 @@ def compile(
         disable_kernels=frozenset(settings.disable_kernels),
         priorities=settings.priorities,
         memory_budget_bytes=settings.memory_budget,
+        numerics=DEFAULT if settings.numerics is None else parse_numerics(settings.numerics),
     )
     kernel_packs = registry.kernel_packs(target)
     Switches(registry.rule_packs, options, graph)  # refuses unknown names while the graph still has all of them

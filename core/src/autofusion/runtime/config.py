@@ -7,6 +7,7 @@
     disable_sites = ["conv1", "pointwise.region:relu7"]
     disable_kernels = ["cpu:conv.winograd@conv1"]
     memory_budget = 64_000_000
+    numerics = "reassociated"
     switch_file = "fusion_switch.cfg"
 
     [fusion.priorities]
@@ -42,6 +43,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "disable_kernels": (list,),
     "priorities": (dict,),
     "memory_budget": (int,),
+    "numerics": (str,),
 }
 
 
@@ -57,6 +59,7 @@ class Settings:
     disable_kernels: tuple[str, ...] = ()
     priorities: Mapping[str, int] = field(default_factory=dict)
     memory_budget: int | None = None
+    numerics: str | None = None
 
     def over(self, base: Settings) -> Settings:
         """These settings on top of ``base``: what is switched off adds up, anything else that is stated wins."""
@@ -69,6 +72,7 @@ class Settings:
             (*base.disable_kernels, *self.disable_kernels),
             {**base.priorities, **self.priorities},
             self.memory_budget if self.memory_budget is not None else base.memory_budget,
+            self.numerics if self.numerics is not None else base.numerics,
         )
 
 

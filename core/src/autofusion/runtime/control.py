@@ -14,7 +14,7 @@ from autofusion.cost.target import Target
 from autofusion.errors import InputError
 from autofusion.ir.graph import Graph, Node
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import BoundStep, Memory, Offer, Operand, Refused, Segment
+from autofusion.lowering.contract import BoundStep, Memory, Numerics, Offer, Operand, Refused, Segment
 from autofusion.runtime.context import Body, Context
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ class ControlPack:
         def bind(*_: object) -> Run:
             return makers[node.op](node, self._executor)
 
-        return [Offer(node.op.lower(), operands, results, bind)]
+        # Whatever runs inside keeps to the numerics asked for on its own.
+        return [Offer(node.op.lower(), operands, results, bind, numerics=Numerics.EXACT)]
 
     def reorder(self, type_: TensorType, source: Operand, result: Operand, target: Target) -> Offer | None:
         """Core copies nothing itself."""
