@@ -9,7 +9,7 @@ import click
 
 from autofusion.errors import AutofusionError
 
-COMMANDS = ("demo", "run", "bench", "explain", "profile", "calibrate", "switches", "plugins", "rules")
+COMMANDS = ("demo", "run", "bench", "explain", "export", "profile", "calibrate", "switches", "plugins", "rules")
 
 
 class _Lazy(click.Group):

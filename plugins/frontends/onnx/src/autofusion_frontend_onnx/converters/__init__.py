@@ -14,5 +14,6 @@ from autofusion_frontend_onnx.converters import (  # noqa: F401  (imported to re
     recurrent,
     resampling,
     shapes,
+    training,
     windows,
 )

@@ -231,8 +231,16 @@ def _is_inf(f: Function, node: Node, x: Sequence[Value | None]) -> Value:
 def _bit_shift(f: Function, node: Node, x: Sequence[Value | None]) -> Value:
     a, b = x
     assert a is not None and b is not None
-    shifted = (f.shl if attribute(node, "direction") == "LEFT" else f.lshr)(a, f.and_(b, a.type.bits - 1))
-    return f.select(_compare(f, "lt", b, f.const(a.type.bits, b.type), True), shifted, 0)
+    bits, within = a.type.bits, f.and_(b, a.type.bits - 1)
+    past: Value | int = 0
+    if attribute(node, "direction") == "LEFT":
+        shifted = f.shl(a, within)
+    elif _unsigned(node):
+        shifted = f.lshr(a, within)
+    else:
+        # The sign fills up from the left, all of the number once the shift is as wide as it.
+        shifted, past = f.ashr(a, within), f.ashr(a, bits - 1)
+    return f.select(_compare(f, "lt", b, f.const(bits, b.type), True), shifted, past)
 
 
 def _batch_normalization(f: Function, node: Node, x: Sequence[Value | None]) -> Value:
