@@ -1,8 +1,9 @@
-"""Estimate of the peak of live activations, for the memory budget: what the planner's choices would need at least.
+"""Estimate of the bytes of live activations, for the memory budget and the ledger: what the planner's choices would
+need at least.
 
 Each step (a node, or a chosen region as one) runs where its last node is in topological order; a value lives from its
 step to its last use. Results that are their operand's memory live as long as the operand; graph inputs and constants
-belong to others.
+belong to others. The plan's ``peak_bytes`` is exact, but only known once every kernel and layout is chosen.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.types import TensorType
 
 
-def peak_bytes(graph: Graph, group: Mapping[Node, tuple[Node, ...]]) -> int:
-    """Peak bytes with the regions of ``group`` (node -> its region) contracted; ``graph`` must be sorted."""
+def live_bytes(graph: Graph, group: Mapping[Node, tuple[Node, ...]]) -> dict[Node, int]:
+    """Bytes alive while each node's step runs, with the regions of ``group`` (node -> its region) contracted.
+
+    ``graph`` must be sorted.
+    """
     place = {node: index for index, node in enumerate(graph.nodes)}
     step = {node: max(place[n] for n in group[node]) if node in group else index for node, index in place.items()}
     memory: dict[Value, Value] = {}
@@ -41,8 +45,13 @@ def peak_bytes(graph: Graph, group: Mapping[Node, tuple[Node, ...]]) -> int:
         size = value.type.nbytes if isinstance(value.type, TensorType) and value.type.is_static else 0
         change[begin] += size
         change[last[value] + 1] -= size
-    peak = live = 0
+    live, alive = 0, []
     for delta in change:
         live += delta
-        peak = max(peak, live)
-    return peak
+        alive.append(live)
+    return {node: alive[at] for node, at in step.items()}
+
+
+def peak_bytes(graph: Graph, group: Mapping[Node, tuple[Node, ...]]) -> int:
+    """The largest of ``live_bytes``."""
+    return max(live_bytes(graph, group).values(), default=0)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from autofusion.fusion.candidates import Candidate, FuseRuleState, Site, Workshop
 from autofusion.fusion.kernels import Kernels
 from autofusion.fusion.ledger import Ledger, Record, Verdict
-from autofusion.fusion.memory import peak_bytes
+from autofusion.fusion.memory import live_bytes, peak_bytes
 from autofusion.fusion.options import FusionOptions, Switches
 from autofusion.fusion.records import origins, raised, record, site_of, unplaced
 from autofusion.fusion.regions import Order, commit
@@ -306,6 +306,8 @@ class _Round:
     def _commit(self) -> list[Node]:
         replaced: dict[Value, Value] = {}
         made = []
+        before = live_bytes(self._graph, {}) if self._chosen else {}
+        after = live_bytes(self._graph, self._order.group) if self._chosen else {}
         for site, candidate in self._chosen:
             node = commit(self._graph, candidate.draft, replaced)
             made.append(node)
@@ -322,6 +324,8 @@ class _Round:
                 before=candidate.before,
                 after=candidate.after,
                 fused_node=node.name,
+                memory_before=max(before[n] for n in nodes),
+                memory_after=after[site.anchor],
             )
             self._planner.settle(site, nodes, told)
         self._graph.sort()
