@@ -78,7 +78,7 @@ class Converters:
             return self._loaded[operator]
 
     def unknown(self, operator: str, node: str, known: list[str]) -> UnsupportedOperatorError:
-        """The error for an operator without a converter: names it, its node, what is close to it, and how to add one."""
+        """The error for an operator without a converter: names it, its node, its like, and how to add one."""
         failed = next((r for r in self._records if r.name == operator), None)
         if failed is not None:
             return UnsupportedOperatorError(

@@ -93,7 +93,9 @@ case(
 )
 case("conv2d_bias", lambda x: nn.bias_add(nn.conv2d(x, normal(3, 3, 4, 5), 1, "SAME"), normal(5)), IMAGE)
 case("conv2d_computed_weight", lambda x, w: nn.conv2d(x, w * 2.0, 1, "SAME"), IMAGE, normal(3, 3, 4, 5))
-case("bias_computed", lambda x, b: nn.relu(nn.bias_add(nn.conv2d(x, normal(3, 3, 4, 5), 1, "SAME"), b)), IMAGE, normal(5))
+case(
+    "bias_computed", lambda x, b: nn.relu(nn.bias_add(nn.conv2d(x, normal(3, 3, 4, 5), 1, "SAME"), b)), IMAGE, normal(5)
+)
 for stride, size in ((2, 9), (2, 10), (3, 9), (1, 9)):
     for padding in ("SAME", "VALID"):
         rows = {"SAME": size, "VALID": size}[padding]
@@ -122,7 +124,11 @@ case(
     lambda x: tf.compat.v1.nn.fused_batch_norm(x, positive(4), normal(4), epsilon=0.01)[0],
     IMAGE,
 )
-case("batch_normalization", lambda x: nn.batch_normalization(x, normal(4), positive(4), normal(4), positive(4), 1e-3), IMAGE)
+case(
+    "batch_normalization",
+    lambda x: nn.batch_normalization(x, normal(4), positive(4), normal(4), positive(4), 1e-3),
+    IMAGE,
+)
 case("lrn", lambda x: nn.local_response_normalization(x, 2, 1.5, 0.3, 0.6), normal(2, 4, 5, 8))
 case("lrn_defaults", lambda x: nn.local_response_normalization(x), normal(2, 4, 5, 16))
 case("softmax", lambda x: nn.softmax(x), normal(3, 7))
@@ -219,7 +225,11 @@ UNARY = {
 }
 for name, function in UNARY.items():
     case(f"unary_{name}", function, normal(3, 4, 5))
-case("clip_tensor", lambda x: raw.ClipByValue(t=x, clip_value_min=-positive(3, 4), clip_value_max=positive(3, 4)), normal(3, 4))
+case(
+    "clip_tensor",
+    lambda x: raw.ClipByValue(t=x, clip_value_min=-positive(3, 4), clip_value_max=positive(3, 4)),
+    normal(3, 4),
+)
 for name in ("relu", "relu6", "is_nan", "is_inf", "is_finite", "sign", "floor", "round"):
     special = getattr(nn, name, None) or getattr(tf.math, name)
     case(f"special_{name}", special, SPECIAL)
@@ -260,7 +270,12 @@ case("binary_broadcast", lambda x, y: x * y + y, normal(3, 1, 4), normal(5, 1))
 for name in ("floordiv", "floormod", "truncatemod", "truncatediv"):
     integer = getattr(tf, name, None) or getattr(tf.math, name)
     case(f"integer_{name}", integer, integers(-20, 20, 30), np.int32([-7, -3, -2, 2, 3, 7] * 5))
-case("bitwise", lambda x, y: tf.bitwise.bitwise_xor(x & y, tf.bitwise.invert(x | y)), integers(0, 99, 9), integers(5, 60, 9))
+case(
+    "bitwise",
+    lambda x, y: tf.bitwise.bitwise_xor(x & y, tf.bitwise.invert(x | y)),
+    integers(0, 99, 9),
+    integers(5, 60, 9),
+)
 case("shifts", lambda x: tf.bitwise.right_shift(tf.bitwise.left_shift(x, 3), 5), integers(-99, 99, 9))
 case("add_n", lambda x, y: tf.add_n([x, y, x * 2.0]), normal(3, 4), normal(3, 4))
 case("select_rows", lambda x, y: raw.Select(condition=[True, False, True], x=x, y=y), normal(3, 4), normal(3, 4))

@@ -22,9 +22,7 @@ Arrays = Mapping[str, np.ndarray]
 LEVELS = ("off", "full")
 
 
-def frozen(
-    path: Path, function: Callable[..., Any], specs: Sequence[tf.TensorSpec], *, lower: bool = False
-) -> Path:
+def frozen(path: Path, function: Callable[..., Any], specs: Sequence[tf.TensorSpec], *, lower: bool = False) -> Path:
     """Write ``function`` as a frozen graph; ``lower`` spells its control flow in Switch and Merge nodes."""
     concrete = tf.function(function, input_signature=specs).get_concrete_function()
     graph = convert_variables_to_constants_v2(concrete, lower_control_flow=lower).graph
@@ -81,7 +79,9 @@ def check(
     return session
 
 
-def agree(path: Path, function: Callable[..., Any], *arrays: np.ndarray, free: Sequence[int] = (), **options: Any) -> Any:
+def agree(
+    path: Path, function: Callable[..., Any], *arrays: np.ndarray, free: Sequence[int] = (), **options: Any
+) -> Any:
     """Freeze ``function`` and check it on ``arrays``."""
     frozen(path, function, specs_of(arrays, free))
     return check(path, {f"x{i}": x for i, x in enumerate(arrays)}, **options)

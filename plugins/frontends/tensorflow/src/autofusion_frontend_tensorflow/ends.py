@@ -7,8 +7,8 @@ from autofusion_frontend_tensorflow.registry import output_names
 from autofusion_frontend_tensorflow.source import Body, Ref, SourceNode
 
 _NO_OUTPUTS = frozenset(
-    "Assert Const ControlTrigger Enter Exit HostConst LoopCond Merge NextIteration NoOp Placeholder PlaceholderV2 Print "
-    "PrintV2 RefEnter RefExit RefMerge RefNextIteration RefSwitch Switch VarHandleOp Variable VariableV2".split()
+    "Assert Const ControlTrigger Enter Exit HostConst LoopCond Merge NextIteration NoOp Placeholder PlaceholderV2 "
+    "Print PrintV2 RefEnter RefExit RefMerge RefNextIteration RefSwitch Switch VarHandleOp Variable VariableV2".split()
 )
 """Operators without results, and those whose results mean nothing outside: remains of control flow and of training."""
 _FIRST_ONLY = ("BatchNorm",)

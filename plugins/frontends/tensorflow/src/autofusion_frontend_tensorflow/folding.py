@@ -33,7 +33,11 @@ def fold(op: str, attrs: Attrs, inputs: Arrays) -> np.ndarray | None:
             result = function(attrs, inputs)
     except (ValueError, IndexError, TypeError, OverflowError):
         return None  # the operands do not fit: inference will say so, naming the node
-    return result if result is None or result.size <= max(_MOST_ELEMENTS, *(x.size for x in inputs if x is not None)) else None
+    return (
+        result
+        if result is None or result.size <= max(_MOST_ELEMENTS, *(x.size for x in inputs if x is not None))
+        else None
+    )
 
 
 def _some(inputs: Arrays, index: int) -> np.ndarray:

@@ -31,7 +31,7 @@ class Reserved(Value):
 
 
 def filled(call: Call, value: Value, like: Value | None = None) -> Value:
-    """The list as a tensor: zeros if it is only reserved. ``like`` has the type of an element, for what is not stated."""
+    """The list as a tensor: zeros if it is only reserved. ``like``: of an element's type, for what is not stated."""
     if not isinstance(value, Reserved):
         return value
     dims: Shape | None = value.dims
@@ -64,7 +64,12 @@ def _merged(dims: Shape | None, other: Shape | None) -> tuple[Dim, ...] | None:
     return tuple(a if isinstance(a, int) else b for a, b in zip(dims, other, strict=True))
 
 
-_SETS = {"TensorListSetItem": (0, 2), "TensorArrayWriteV3": (3, 2), "TensorArrayWriteV2": (3, 2), "TensorListPushBack": (0, 1)}
+_SETS = {
+    "TensorListSetItem": (0, 2),
+    "TensorArrayWriteV3": (3, 2),
+    "TensorArrayWriteV2": (3, 2),
+    "TensorListPushBack": (0, 1),
+}
 
 
 def item_set(body: Body, index: int) -> Ref | None:

@@ -70,9 +70,7 @@ def _preset(scope: Scope, source: files.Source, wanted: Sequence[str]) -> list[V
     for name in wanted:
         ref = source.inputs.get(name) or parse_ref(name)
         if ref[0] not in scope.body.nodes:
-            raise OptionError(
-                f"the model has no node '{name}' to be an input{_near(name, source.inputs, scope.body)}"
-            )
+            raise OptionError(f"the model has no node '{name}' to be an input{_near(name, source.inputs, scope.body)}")
         value = scope.graph.add_input(name, _type_of(scope, ref))
         scope.values[ref] = value
         chosen.append(value)

@@ -128,9 +128,7 @@ def trip_count(condition: Body, body: Body, operands: Sequence[Value]) -> int | 
     return fewest if fewest is None or fewest <= _MOST_TRIPS else None
 
 
-def _comparison(
-    condition: Body, body: Body, operands: Sequence[Value], op: str, inputs: Sequence[Ref]
-) -> int | None:
+def _comparison(condition: Body, body: Body, operands: Sequence[Value], op: str, inputs: Sequence[Ref]) -> int | None:
     """Iterations until ``counter < bound`` is false."""
     if op in ("Greater", "GreaterEqual"):
         op, inputs = {"Greater": "Less", "GreaterEqual": "LessEqual"}[op], inputs[::-1]

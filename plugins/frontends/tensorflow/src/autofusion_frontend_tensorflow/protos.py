@@ -15,9 +15,9 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 _PACKAGE = "autofusion.graphdef"
 
 DATA_TYPES = (
-    "INVALID FLOAT DOUBLE INT32 UINT8 INT16 INT8 STRING COMPLEX64 INT64 BOOL QINT8 QUINT8 QINT32 BFLOAT16 QINT16 QUINT16 "
-    "UINT16 COMPLEX128 HALF RESOURCE VARIANT UINT32 UINT64 FLOAT8_E5M2 FLOAT8_E4M3FN FLOAT8_E4M3FNUZ FLOAT8_E4M3B11FNUZ "
-    "FLOAT8_E5M2FNUZ INT4 UINT4 INT2 UINT2"
+    "INVALID FLOAT DOUBLE INT32 UINT8 INT16 INT8 STRING COMPLEX64 INT64 BOOL QINT8 QUINT8 QINT32 BFLOAT16 QINT16 "
+    "QUINT16 UINT16 COMPLEX128 HALF RESOURCE VARIANT UINT32 UINT64 FLOAT8_E5M2 FLOAT8_E4M3FN FLOAT8_E4M3FNUZ "
+    "FLOAT8_E4M3B11FNUZ FLOAT8_E5M2FNUZ INT4 UINT4 INT2 UINT2"
 ).split()
 """Names of the element types, by number."""
 
@@ -41,8 +41,8 @@ _MESSAGES = {
     "TensorProto": (
         "dtype 1 DataType, tensor_shape 2 TensorShapeProto, version_number 3 int32, tensor_content 4 bytes, "
         "half_val 13 int32*, float_val 5 float*, double_val 6 double*, int_val 7 int32*, string_val 8 bytes*, "
-        "scomplex_val 9 float*, int64_val 10 int64*, bool_val 11 bool*, dcomplex_val 12 double*, uint32_val 16 uint32*, "
-        "uint64_val 17 uint64*, float8_val 18 bytes"
+        "scomplex_val 9 float*, int64_val 10 int64*, bool_val 11 bool*, dcomplex_val 12 double*, "
+        "uint32_val 16 uint32*, uint64_val 17 uint64*, float8_val 18 bytes"
     ),
     "FunctionDefLibrary": "function 1 FunctionDef*",
     "FunctionDef": "signature 1 OpDef, attr 5 Attrs*, node_def 3 NodeDef*, ret 4 Ret*",

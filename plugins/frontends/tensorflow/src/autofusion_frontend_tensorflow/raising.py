@@ -15,7 +15,8 @@ from autofusion.errors import ModelError
 from autofusion_frontend_tensorflow.source import Body, Ref, SourceNode
 
 _PREFIX = "Ref"
-_OPS = {"Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"}
+_OPS = {"Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "_SwitchN"}
+_SWITCHES = ("Switch", "_SwitchN")
 _SAME = {"Identity", "StopGradient"}
 
 
@@ -196,7 +197,7 @@ def _raise_loop(nodes: dict[str, SourceNode], frame: _Frame) -> bool:
 # ---- conditionals -------------------------------------------------------------------------------------------------
 
 _Outcome = tuple[Ref, int]
-"""A predicate, and the port of the Switch nodes that a value exists under: 1 for true."""
+"""A predicate, and the port of the Switch nodes that a value exists under: 1 for true, or the number of a case."""
 
 
 class _Conditionals:
@@ -236,41 +237,51 @@ class _Conditionals:
                 stack.extend(missing)
                 continue
             found = frozenset[_Outcome]().union(*(self._under[r] for r in operands))
-            if _kind(node) == "Switch":
+            if _kind(node) in _SWITCHES:
                 found |= {(self._predicate(node), top[1])}
             self._under[top] = found
             stack.pop()
         return self._under[ref]
 
     def _replace(self, merge: SourceNode) -> None:
-        if len(merge.inputs) != 2:
-            raise ModelError(f"{merge.label} joins {len(merge.inputs)} values, expected the two of a conditional")
+        """A Merge becomes an If, or a Case where more than two values meet (``_SwitchN`` chooses by a number)."""
         sides = [self._outcomes(ref) for ref in merge.inputs]
-        opposite = [p for p, port in sides[0] if (p, 1 - port) in sides[1]]
-        if not opposite:
+        count = len(sides)
+        every = set(range(count))
+        choosing = [
+            p for p, _ in sides[0] if {port for side in sides for q, port in side if q == p} >= every and count > 1
+        ]
+        if not choosing:
             raise ModelError(f"{merge.label} joins values that do not depend on one condition")
-        # Of several, the innermost: the one that depends on no other.
-        predicate = max(opposite, key=lambda p: len(self._outcomes(p)))
-        self._under[merge.name, 0] = (sides[0] | sides[1]) - {(predicate, 0), (predicate, 1)}
-        self._under[merge.name, 1] = self._under[merge.name, 0]
-        true = 0 if (predicate, 1) in sides[0] else 1
-        then, others = self._branch(merge, merge.inputs[true], (predicate, 1), f"{merge.name}/then")
-        other, more = self._branch(merge, merge.inputs[1 - true], (predicate, 0), f"{merge.name}/else")
-        arguments = {**others, **more}
-        then.arguments = other.arguments = tuple(arguments)
-        bodies = {"then_branch": then, "else_branch": other}
+        # Of several, the innermost: the one that depends on most others.
+        predicate = max(choosing, key=lambda p: len(self._outcomes(p)))
+        after = frozenset[_Outcome]().union(*sides) - {(predicate, port) for port in every}
+        self._under[merge.name, 0] = self._under[merge.name, 1] = after
+        branches: dict[int, Body] = {}
+        arguments: dict[str, Ref] = {}
+        for ref, side in zip(merge.inputs, sides, strict=True):
+            port = next(port for q, port in side if q == predicate)
+            body, own = self._branch(ref, (predicate, port), f"{merge.name}/{port}")
+            branches[port] = body
+            arguments |= own
+        if sorted(branches) != list(range(count)):
+            raise ModelError(f"{merge.label} joins values of which two exist under the same condition")
+        for body in branches.values():
+            body.arguments = tuple(arguments)
+        names = ("else_branch", "then_branch") if count == 2 else [f"branches.{i}" for i in range(count)]
+        bodies = {name: branches[i] for i, name in enumerate(names)}
         inputs = (predicate, *(self._outside(ref) for ref in arguments.values()))
-        self._nodes[merge.name] = SourceNode(merge.name, "If", inputs, {}, bodies)
+        self._nodes[merge.name] = SourceNode(merge.name, "If" if count == 2 else "Case", inputs, {}, bodies)
 
     def _outside(self, ref: Ref) -> Ref:
         """What a Switch hands on, for one at the border of the branch."""
         node = self._nodes.get(ref[0])
-        return node.inputs[0] if node is not None and _kind(node) == "Switch" else ref
+        return node.inputs[0] if node is not None and _kind(node) in _SWITCHES else ref
 
-    def _branch(self, merge: SourceNode, ref: Ref, outcome: _Outcome, name: str) -> tuple[Body, dict[str, Ref]]:
+    def _branch(self, ref: Ref, outcome: _Outcome, name: str) -> tuple[Body, dict[str, Ref]]:
         def argument(inner: Ref) -> str | None:
             node = self._nodes.get(inner[0])
-            if node is not None and _kind(node) == "Switch" and (self._predicate(node), inner[1]) == outcome:
+            if node is not None and _kind(node) in _SWITCHES and (self._predicate(node), inner[1]) == outcome:
                 return f"in:{inner[0]}:{inner[1]}"
             if node is not None and outcome in self._outcomes(inner):
                 return None

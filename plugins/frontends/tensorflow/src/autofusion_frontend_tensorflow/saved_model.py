@@ -80,5 +80,7 @@ def _signature(signatures: Mapping[str, Any], path: Path) -> Any:
 
 def _ref(info: Any, path: Path) -> Ref:
     if not info.name:
-        raise ModelError(f"a signature of the SavedModel '{path}' has a sparse or composite tensor, expected plain ones")
+        raise ModelError(
+            f"a signature of the SavedModel '{path}' has a sparse or composite tensor, expected plain ones"
+        )
     return parse_ref(info.name)

@@ -125,7 +125,9 @@ class Scope:
             call.inputs = [lists.filled(call, v) for v in call.inputs]
         try:
             if node.op in self.model.library:
-                results: list[Value | None] = list(self.inlined(self.model.library.body(node.op, call.label), call.inputs, name))
+                results: list[Value | None] = list(
+                    self.inlined(self.model.library.body(node.op, call.label), call.inputs, name)
+                )
             else:
                 function = find_converter(node.op)
                 if function is None:
@@ -159,7 +161,12 @@ class Scope:
             return
         stated = node.attr("_output_shapes", [])
         for value, shape in zip(results, stated, strict=False):
-            if value is not None and isinstance(value.type, TensorType) and not value.type.is_static and shape.dims is not None:
+            if (
+                value is not None
+                and isinstance(value.type, TensorType)
+                and not value.type.is_static
+                and shape.dims is not None
+            ):
                 try:
                     value.type = merge_types(value.type, value.type.with_shape(shape.dims))
                 except ShapeError:

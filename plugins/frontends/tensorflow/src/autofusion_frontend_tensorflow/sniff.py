@@ -7,6 +7,7 @@ must be those of a GraphDef; each node must begin with its name and operator.
 from __future__ import annotations
 
 import enum
+import re
 from pathlib import Path
 from typing import BinaryIO
 
@@ -29,6 +30,9 @@ _NODE, _LIBRARY, _VERSION, _VERSIONS = 1, 2, 3, 4
 _GRAPH_FIELDS = {_NODE: _BYTES, _LIBRARY: _BYTES, _VERSION: _VARINT, _VERSIONS: _BYTES}
 _MOST_FIELDS = 64
 
+_GRAPH_TEXT = re.compile(r"(node|library|versions)\s*:?\s*(\{|<|$)|version\s*:\s*\d")
+"""How the first line of a GraphDef in text form begins."""
+
 _MAGIC = (
     (b"PK\x03\x04", "a zip archive (a .keras file or a packed folder): export it with 'model.export(folder)' first"),
     (b"\x1f\x8b", "a gzip archive: unpack it first"),
@@ -37,7 +41,6 @@ _MAGIC = (
     (b"\x80\x04", "a Python pickle"),
     (b"<!DOCTYPE html", "a web page (the download went wrong)"),
     (b"<html", "a web page (the download went wrong)"),
-    (b"version https://git-lfs", "a Git LFS pointer, not the file itself: fetch it with 'git lfs pull'"),
 )
 
 
@@ -69,9 +72,11 @@ def describe(path: Path) -> str:
     for magic, kind in _MAGIC:
         if head.startswith(magic):
             return kind
+    if b"git-lfs" in head[:64]:
+        return "a Git LFS pointer, not the file itself: fetch it with 'git lfs pull'"
     if head[4:8] == b"TFL3":
         return "a TensorFlow Lite model, which is another format: use the frozen graph or SavedModel it was made from"
-    if b"\x12\x07pytorch" in head[:64] or head[:1] == b"\x08" and b"onnx" in head[:64]:
+    if b"\x12\x07pytorch" in head[:64] or (head[:1] == b"\x08" and b"onnx" in head[:64]):
         return "an ONNX model: give it the suffix .onnx"
     if _is_text(head):
         return "a JSON document" if head.lstrip()[:1] in (b"{", b"[") else "a text file"
@@ -165,5 +170,4 @@ def _is_text(head: bytes) -> bool:
 def _looks_like_graph_text(text: str) -> bool:
     lines = (line.strip() for line in text.splitlines())
     first = next((line for line in lines if line and not line.startswith("#")), "")
-    word = first.split(" ")[0].split("{")[0].split(":")[0]
-    return word in ("node", "library", "versions", "version") and ("{" in first or ":" in first)
+    return _GRAPH_TEXT.match(first) is not None

@@ -1,7 +1,8 @@
 """The model as TensorFlow wrote it: nodes with resolved operands, and bodies (the graph itself, and its functions).
 
 Three ways of naming an operand become one: ``name``, ``name:2``, and inside functions ``name:output_arg:0``. Control
-edges order side effects, and a graph that is frozen for inference has none: they only matter for finding old control flow.
+edges order side effects, of which a graph that is frozen for inference has none; they only help to find old control
+flow.
 """
 
 from __future__ import annotations

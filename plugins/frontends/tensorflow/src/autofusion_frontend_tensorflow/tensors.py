@@ -96,7 +96,7 @@ def to_array(proto: Any, where: str) -> np.ndarray:
     if count * max(dtype.itemsize, 1) > _MOST_BYTES:
         raise ModelError(f"{where}: a constant of shape {list(shape)} is too large to be true")
     content = proto.tensor_content
-    if content and dtype != object:
+    if content and dtype.kind != "O":
         if len(content) != count * dtype.itemsize:
             raise ModelError(
                 f"{where}: shape {list(shape)} needs {count * dtype.itemsize} bytes, found {len(content)}: "
@@ -124,7 +124,7 @@ def _from_list(proto: Any, dtype: np.dtype, shape: tuple[int, ...], count: int, 
     if len(data) > count:
         raise ModelError(f"{where}: shape {list(shape)} holds {count} elements, found {len(data)}: the file is damaged")
     if len(data) == 0:
-        blank: Any = "" if dtype == object else 0
+        blank: Any = "" if dtype.kind == "O" else 0
         return np.full(shape, blank, dtype)
     if len(data) < count:
         data = np.concatenate([data, np.full(count - len(data), data[-1], dtype)])

@@ -51,8 +51,10 @@ def _choice(call: Call, condition: Value, then: Body, other: Body, operands: Seq
 def case(call: Call) -> list[Value]:
     """Operands: which branch, then what they take. An index out of range takes the last."""
     index, operands = call.operand(0), call.inputs[1:]
-    library = call.scope.model.library
-    branches = [library.body(f.name, call.label) for f in call.attr("branches", [])]
+    library, found = call.scope.model.library, call.source.bodies
+    branches = [found[f"branches.{i}"] for i in range(len(found))] or [
+        library.body(f.name, call.label) for f in call.attr("branches", [])
+    ]
     if not branches:
         call.fail("it has no branches")
     for body in branches:
@@ -80,7 +82,9 @@ def _nested(
             results = builder.run(branches[at], arguments, f"{call.name}/{at}")
         else:
             inner = call.within(builder.graph)
-            results = _nested(inner, branches, at + 1, builder.inside(index), arguments, outer([builder.inside(index), *arguments]))
+            results = _nested(
+                inner, branches, at + 1, builder.inside(index), arguments, outer([builder.inside(index), *arguments])
+            )
         graphs[name] = builder.finish(results)
     node = call.node(
         "If", [condition, *captured], {**graphs, "captures": len(captured)}, outputs=len(graphs["then_branch"].outputs)

@@ -198,9 +198,19 @@ def stitch(call: Call) -> Value:
     for index, value in zip(places, call.inputs[count:], strict=True):
         inner = index.ndim
         rank = call.rank(value)
-        rows.append(call.reshape(value, call.emit(
-            "Concat", call.ints([-1]), call.emit("Shape", value, start=inner) if rank > inner else call.ints([]), axis=0
-        )) if inner != 1 else value)
+        rows.append(
+            call.reshape(
+                value,
+                call.emit(
+                    "Concat",
+                    call.ints([-1]),
+                    call.emit("Shape", value, start=inner) if rank > inner else call.ints([]),
+                    axis=0,
+                ),
+            )
+            if inner != 1
+            else value
+        )
         for place in index.reshape(-1):
             order[int(place)] = at
             at += 1

@@ -61,7 +61,9 @@ def while_(call: Call) -> list[Value | None]:
     constant = {i for i, ref in enumerate(body.results) if argument_index(body, ref) == i}
     scans = {i: scan for i, scan in find_scans(condition, body, operands).items() if i in live}
     operands = [
-        v if i in scans or i not in live or not isinstance(v, Reserved) else filled(call, v, _element(call, body, operands, i))
+        v
+        if i in scans or i not in live or not isinstance(v, Reserved)
+        else filled(call, v, _element(call, body, operands, i))
         for i, v in enumerate(operands)
     ]
     return _emit(call, _Plan(condition, body, operands, frozenset(constant & live), scans, trips, live))

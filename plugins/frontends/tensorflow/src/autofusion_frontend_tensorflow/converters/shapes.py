@@ -93,7 +93,9 @@ def fill(call: Call) -> Value:
 @converter("Empty")
 def empty(call: Call) -> Value:
     """What is in it may be anything: zeros."""
-    return call.emit("ConstantOfShape", call.as_ints(call.operand(0)), value=np.zeros(1, call.dtype_attr("dtype", "f4")))
+    return call.emit(
+        "ConstantOfShape", call.as_ints(call.operand(0)), value=np.zeros(1, call.dtype_attr("dtype", "f4"))
+    )
 
 
 @converter("Range")
