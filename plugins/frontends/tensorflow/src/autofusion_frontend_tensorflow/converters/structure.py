@@ -76,5 +76,5 @@ def variable(call: Call) -> Value:
     """Weights that are not in the file."""
     call.fail(
         "it is a variable, whose value is not in this file: the graph is not frozen. Give the SavedModel folder "
-        "instead, or freeze the graph (tensorflow.python.framework.convert_to_constants.convert_variables_to_constants_v2)"
+        "instead, or freeze the graph with convert_variables_to_constants_v2 of tensorflow.python.framework"
     )
