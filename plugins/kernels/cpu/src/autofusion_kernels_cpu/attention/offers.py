@@ -123,6 +123,7 @@ def _bind(
         (Ref(table), *refs, Ref(context.scratch)),
         np.array([*(numbers[name] for name in PARAMETERS), *leaves], np.int64),
         name="attention",
+        workers=workers,
     )
     return NativeKernel((step,))
 

@@ -355,7 +355,7 @@ class _Binding:
         depthwise = row_taps(self.geometry) if self.form is Form.DEPTHWISE else 0
         structure = Structure(self.isa, pixel, output_pixel, vectors, widths(self.isa, vectors, depthwise), depthwise)
         rows = self._rows()
-        header = [rows[0], self.ys.block, rows[1]]
+        header = [rows[0], self.ys.block, rows[1], self.ys.height]
         for operand, row in zip(self.operands, rows[2], strict=True):
             header += [operand.strides.block, row]
         load = Load(
@@ -368,19 +368,20 @@ class _Binding:
             channels=max(f.last - f.first for f in filters),
             taps=self.geometry.taps,
         )
+        cut = schedule(load, self.workers, self.target)
         params = parameters(
             structure,
             self.epilogue,
             header,
             groups,
             planes,
-            schedule(load, self.workers, self.target),
+            cut,
             rows,
             self.target.threads,
         )
         refs = (Ref(self.x), Ref(packed), Ref(bias), Ref(self.y), *(o.ref for o in self.operands))
         name = f"conv.{self.form.value}x{vectors}"
-        return NativeStep(generator.kernel(structure, self.epilogue), refs, params, name=name)
+        return NativeStep(generator.kernel(structure, self.epilogue), refs, params, True, name, cut.workers)
 
 
 def _offset(strides: Strided, image: int, position: tuple[int, int, int]) -> int:

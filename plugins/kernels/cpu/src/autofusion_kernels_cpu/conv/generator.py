@@ -21,14 +21,17 @@ from dataclasses import dataclass
 
 from autofusion_kernels_cpu.codegen.builder import Function, Module
 from autofusion_kernels_cpu.codegen.epilogue import Epilogue, OperandKind
-from autofusion_kernels_cpu.codegen.values import F32, I64, PTR, Value
+from autofusion_kernels_cpu.codegen.values import I64, Value
 from autofusion_kernels_cpu.conv.products import Ahead, Products, Structure
+from autofusion_kernels_cpu.conv.stores import BlockedStore, PlainStore, Store, names
 from autofusion_kernels_cpu.native.jit import jit
 
 BUFFERS = ("input", "weights", "bias", "output")
 """Buffers before those of the epilogue's operands."""
-PARAMS = ("input_row", "output_block", "output_row")
-"""Parameters (floats) before the block and row stride of each operand of the epilogue."""
+PARAMS = ("input_row", "output_block", "output_row", "output_line")
+"""Parameters (floats) before the block and row stride of each operand of the epilogue. `output_line` is from a row of a
+plain result to the next, of which `output_row` skips some.
+"""
 TASK = (
     "rows",
     "input",
@@ -39,6 +42,8 @@ TASK = (
     "taps",
     "flags",
     "pixels",
+    "begin",
+    "end",
     "prefetch",
     "prefetch_end",
     "prefetch_step",
@@ -46,6 +51,7 @@ TASK = (
 """Fields of a task before one offset for each operand of the epilogue and (start, count) for each tile width.
 
 All offsets count floats from the buffer's start but `table`, which counts int64 from the start of the parameters.
+`pixels` is the length of a row, of which the task has those from `begin` to `end`.
 """
 FIRST, LAST = 1, 2
 """Flags of a task: it starts the sum, it ends the sum."""
@@ -75,16 +81,12 @@ def task_size(structure: Structure, epilogue: Epilogue) -> int:
 def module(structure: Structure, epilogue: Epilogue) -> Module:
     """The IR of the kernel."""
     m = Module(structure.isa)
-    count = len(epilogue.kinds)
-    strides = [f"operand{i}.{s}" for i in range(count) for s in ("block", "row")]
-    with m.kernel("conv", [*BUFFERS, *map(_operand_name, range(count))], [*PARAMS, *strides]) as f:
+    operands = names(epilogue.kinds)
+    strides = [f"{name}.{s}" for name in operands for s in ("block", "row")]
+    with m.kernel("conv", [*BUFFERS, *operands], [*PARAMS, *strides]) as f:
         emitter = _Emitter(f, structure, epilogue)
         emitter.tasks()
     return m
-
-
-def _operand_name(index: int) -> str:
-    return f"operand{index}"
 
 
 @dataclass(slots=True)
@@ -116,35 +118,7 @@ class _Emitter:
         self.lanes = structure.isa.lanes
         self.params = f.args["params"]
         self.products = Products(f, structure)
-        self.spill = f.stack(max(structure.widths) * structure.vectors * self.lanes)
-        self.blocks = [f.param[f"operand{i}.block"] for i in range(len(epilogue.kinds))]
-        self.store_pixels = self._store_pixels(f.module)
-
-    def _store_pixels(self, module: Module) -> Function:
-        """A function that takes a tile from memory and stores its pixels from `skip` on, through the epilogue.
-
-        For moved tiles and heavy epilogues. A function, because one copy serves all widths.
-        """
-        count = len(self.epilogue.kinds)
-        names = ["tile", "output", *map(_operand_name, range(count))]
-        numbers = ["skip", "width", "last", "output_block", *(f"block{i}" for i in range(count))]
-        g = module.function("store_pixels", [(n, PTR) for n in names] + [(n, I64) for n in numbers])
-        vectors = list(range(self.s.vectors))
-        with g, g.loop(g.args["skip"], g.args["width"]) as loop:
-            here = g.at(g.args["tile"], loop.index * (self.s.vectors * self.lanes))
-            place = loop.index * self.s.output_pixel
-            _store(
-                g,
-                self.epilogue,
-                [g.load(here, o * self.lanes) for o in vectors],
-                [(o, place) for o in vectors],
-                g.ne(g.args["last"], 0),
-                g.args["output"],
-                g.args["output_block"],
-                [g.args[_operand_name(i)] for i in range(count)],
-                [g.args[f"block{i}"] for i in range(count)],
-            )
-        return g
+        self.store: Store = (PlainStore if structure.interleave else BlockedStore)(f, structure, epilogue)
 
     def tasks(self) -> None:
         f = self.f
@@ -192,6 +166,7 @@ class _Emitter:
             row = _Row(rows.carried[0], rows.carried[1], list(rows.carried[2:-1]))
             for i, width in enumerate(self.s.widths):
                 prefetch = self.tiles(task, row, i, width, prefetch)
+            self.store.row(row.output, row.operands, field["begin"], field["end"])
             rows.next(
                 f.at(row.input, f.param["input_row"]),
                 f.at(row.output, f.param["output_row"]),
@@ -215,84 +190,15 @@ class _Emitter:
             initial = f.branch(
                 task.first,
                 lambda: self.biases(task, width),
-                lambda: [f.load(self.out(output, o), x * self.s.output_pixel) for x, o in self.elements(width)],
+                lambda: self.store.resumed(output, width),
             )
             pixels = f.at(row.input, x * self.s.pixel)
             ahead = Ahead(loop.carried[0], task.prefetch_end, task.field["prefetch_step"])
             sums, reached = self.products.sums(task.table, task.field["taps"], task.weights, pixels, initial, ahead)
-            self.finish(task, width, sums, output, operands, skip)
+            self.store.tile(sums, width, output, operands, skip, task.last)
             loop.next(reached)
         return loop.results[0]
-
-    def elements(self, width: int) -> list[tuple[int, int]]:
-        """(pixel, vector) of the accumulators, in order."""
-        return [(x, o) for x in range(width) for o in range(self.s.vectors)]
-
-    def out(self, output: Value, vector: int) -> Value:
-        return self.f.at(output, self.f.param["output_block"] * vector)
 
     def biases(self, task: _Task, width: int) -> list[Value]:
         vectors = [self.f.load(task.bias, o * self.lanes) for o in range(self.s.vectors)]
         return vectors * width
-
-    def finish(
-        self, task: _Task, width: int, sums: list[Value], output: Value, operands: list[Value], skip: Value
-    ) -> None:
-        """Epilogue and store: in registers, or through memory for a moved tile or a heavy epilogue."""
-        f = self.f
-        elements = self.elements(width)
-
-        def through_memory() -> None:
-            for value, (x, o) in zip(sums, elements, strict=True):
-                f.store(value, self.spill, (x * self.s.vectors + o) * self.lanes)
-            last = task.field["flags"] & LAST
-            numbers = [skip, f.const(width, I64), last, f.param["output_block"], *self.blocks]
-            f.call(self.store_pixels, self.spill, output, *operands, *numbers)
-
-        def in_registers() -> None:
-            places = [(o, f.const(x * self.s.output_pixel, I64)) for x, o in elements]
-            block = f.param["output_block"]
-            _store(f, self.epilogue, sums, places, task.last, output, block, operands, self.blocks)
-
-        if self.epilogue.is_light:
-            f.branch(f.eq(skip, 0), in_registers, through_memory)
-        else:
-            through_memory()
-
-
-def operand_vector(f: Function, kind: OperandKind, pointer: Value, offset: Value) -> Value:
-    """The vector of an epilogue's operand for the pixel at `offset`; `pointer` is at its channel block."""
-    if kind is OperandKind.SCALAR:
-        return f.broadcast(pointer, 0, F32)
-    return f.load(pointer, offset if kind is OperandKind.TENSOR else 0)
-
-
-def _store(
-    f: Function,
-    epilogue: Epilogue,
-    values: list[Value],
-    places: list[tuple[int, Value]],
-    last: Value,
-    output: Value,
-    output_block: Value,
-    operands: list[Value],
-    blocks: list[Value],
-) -> None:
-    """Store sums at (vector, offset from the tile's first pixel), through the epilogue if the sum is complete."""
-
-    def operand(index: int, vector: int, offset: Value) -> Value:
-        kind, pointer = epilogue.kinds[index], operands[index]
-        if kind is not OperandKind.SCALAR:
-            pointer = f.at(pointer, blocks[index] * vector)
-        return operand_vector(f, kind, pointer, offset)
-
-    def finished() -> list[Value]:
-        return [
-            epilogue.emit(f, value, lambda i, o=o, offset=offset: operand(i, o, offset))  # type: ignore[misc]
-            for value, (o, offset) in zip(values, places, strict=True)
-        ]
-
-    if epilogue.nodes:
-        values = f.branch(last, finished, lambda: values)
-    for value, (o, offset) in zip(values, places, strict=True):
-        f.store(value, f.at(output, output_block * o), offset)

@@ -22,13 +22,26 @@ LINE = 16
 
 
 @dataclass(frozen=True, slots=True)
+class Interleave:
+    """Channels, rows and columns of a plain result that the lanes of one sum stand for, in this order."""
+
+    channels: int
+    rows: int
+    columns: int
+
+    @property
+    def lanes(self) -> int:
+        return self.channels * self.rows * self.columns
+
+
+@dataclass(frozen=True, slots=True)
 class Structure:
     """What the machine code of a tile depends on.
 
     `pixel` and `output_pixel` are the floats between neighbouring output pixels in the input and in the output;
     `vectors` the channel blocks of a tile; `widths` the tile widths, widest first. `depthwise` is 0, or the number of
     neighbouring taps of an entry of the table if every channel has a filter of its own: then weight vectors meet input
-    vectors instead of broadcasts, and `vectors` is 1.
+    vectors instead of broadcasts, and `vectors` is 1. With `interleave`, too, `vectors` is 1, and the result is plain.
     """
 
     isa: Isa
@@ -37,6 +50,7 @@ class Structure:
     vectors: int
     widths: tuple[int, ...]
     depthwise: int = 0
+    interleave: Interleave | None = None
 
 
 @dataclass(frozen=True, slots=True)

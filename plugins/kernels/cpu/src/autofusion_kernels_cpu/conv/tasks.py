@@ -62,6 +62,11 @@ class Schedule:
     chunk_floats: int = 0
     prefetch: bool = False
 
+    @property
+    def workers(self) -> int:
+        """Threads that work."""
+        return self.filter_threads * self.plane_threads
+
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
@@ -86,7 +91,7 @@ def parameters(
 
     `strides` are the row strides of input, output and operands.
     """
-    workers = schedule.filter_threads * schedule.plane_threads
+    workers = schedule.workers
     writer = _Writer(structure, epilogue, strides)
     base = len(header) + 2 * threads
     shares, records = [], 0
@@ -205,10 +210,13 @@ class _Writer:
         plane, row = piece.plane, piece.first_row
         counts = _cover(self.structure, plane).counts
         starts, tiles, pixel, seen = [], 0, 0, 0
+        own: list[int] = []
         for width, count in zip(self.structure.widths, counts, strict=True):
             low = min(max(piece.first_tile - seen, 0), count)
             high = min(max(piece.first_tile + piece.tiles - seen, 0), count)
             starts += [pixel + low * width, high - low]
+            if high > low:
+                own += [pixel + low * width, min(pixel + high * width, plane.pixels)]
             tiles += high - low
             pixel += count * width
             seen += count
@@ -227,6 +235,8 @@ class _Writer:
                 taps,
                 flags,
                 plane.pixels,
+                own[0],
+                own[-1],
                 span[0],
                 span[0],
                 0,

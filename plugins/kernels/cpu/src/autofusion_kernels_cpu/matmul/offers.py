@@ -161,6 +161,7 @@ def _bind(
         (Ref(table), *refs, Ref(context.scratch if context.scratch is not None else table)),
         np.array([*(numbers[name] for name in PARAMETERS), *row_axis.strides[2:]], np.int64),
         name="matmul",
+        workers=workers,
     )
     return NativeKernel((step,))
 

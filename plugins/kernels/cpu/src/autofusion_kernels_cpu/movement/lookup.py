@@ -80,7 +80,8 @@ def lookup_offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
         function = _function(isa_of(context.target), indices.dtype.itemsize)
         buffers = (Ref(source), Ref(outputs[0]), Ref(given), Ref(note))
         return NativeKernel(
-            (NativeStep(function, buffers, params, name="gather.rows"),), _check(note, label, axis, size)
+            (NativeStep(function, buffers, params, name="gather.rows", workers=estimate.workers),),
+            _check(note, label, axis, size),
         )
 
     seconds = max(estimate.seconds, out.nbytes / max(run, 1) * 4e-9 / target.threads)

@@ -180,4 +180,4 @@ def _step(group: _Group, target: Target, isa: Isa, name: str) -> NativeStep:
     for piece in pieces:
         params += piece
     function = _function(shape.kind, isa, shape.itemsize)
-    return NativeStep(function, (Ref(group.result), *map(Ref, group.sources)), parameters(params), True, name)
+    return NativeStep(function, (Ref(group.result), *map(Ref, group.sources)), parameters(params), True, name, workers)

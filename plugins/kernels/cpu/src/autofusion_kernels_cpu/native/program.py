@@ -15,6 +15,7 @@ import numpy as np
 from autofusion.errors import KernelError
 from autofusion.lowering.contract import BufferKind, Memory, TensorView
 from autofusion_kernels_cpu.native.pool import Pool, clock_hertz
+from autofusion_kernels_cpu.native.pool import pool as shared_pool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,8 +31,9 @@ class NativeStep:
     """One call of a kernel function on all threads.
 
     `function` is an address from the Jit; `buffers` and `params` (int64) are what the kernel's module declared, in
-    that order. `barrier` makes all threads wait for each other afterwards; leave it out only if the next step touches
-    nothing that another thread writes here.
+    that order. `barrier` makes all threads wait for each other afterwards; leave it out only if the next step
+    touches nothing that another thread writes here. `workers` is how many threads, from the first, have anything
+    to do (0: all): neighbours that only the first thread works on need no barrier between them.
     """
 
     function: int
@@ -39,6 +41,7 @@ class NativeStep:
     params: np.ndarray
     barrier: bool = True
     name: str = ""
+    workers: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,8 +59,10 @@ class Program:
     """Bound kernels assembled for one memory: a `Segment`. Owns or references everything that its table points to."""
 
     def __init__(self, pool: Pool, kernels: Sequence[NativeKernel], memory: Memory) -> None:
-        self.pool, self._memory = pool, memory
         self.steps = steps = [step for kernel in kernels for step in kernel.steps]
+        # Waking the others would take longer than what they have to do.
+        self.pool = shared_pool(1) if steps and all(step.workers == 1 for step in steps) else pool
+        self._memory = memory
         self._owners = np.repeat(np.arange(len(kernels)), [len(kernel.steps) for kernel in kernels])
         self._kernel_count = len(kernels)
         self._checks = [kernel.check for kernel in kernels if kernel.check is not None]
@@ -81,6 +86,7 @@ class Program:
             start += size
         self._buffers = np.array(buffers or [0], np.int64)
         table[:, 1] = self._buffers.ctypes.data + 8 * table[:, 1]
+        _drop_idle_barriers(table, steps)
         if len(steps):
             # The caller may only go on when every thread has finished.
             table[-1, 3] = 1
@@ -133,3 +139,15 @@ class Program:
             for check in self._checks:
                 check()
         return np.diff(times) / clock_hertz()
+
+
+def _drop_idle_barriers(table: np.ndarray, steps: Sequence[NativeStep]) -> None:
+    """Drop the barrier between two steps that only the first thread works on, unless it also ends an earlier step."""
+    pending = False
+    for row, step, following in zip(table, steps, steps[1:], strict=False):
+        if not step.barrier:
+            pending |= step.workers != 1
+        elif step.workers == following.workers == 1 and not pending:
+            row[3] = 0
+        else:
+            pending = False

@@ -36,8 +36,8 @@ PIECE = 64
 ROWS_PER_THREAD = 4
 
 _INEXACT = frozenset(
-    "Acos Acosh Asin Asinh Atan Atanh BatchNormalization Celu Cos Cosh Elu Erf Exp Gelu HardSigmoid HardSwish Log Mish "
-    "Pow Selu Sigmoid Sin Sinh Softplus Swish Tan Tanh".split()
+    "Acos Acosh Asin Asinh Atan Atanh BatchNormalization Celu Cos Cosh Elu Erf Exp Gelu HardSigmoid HardSwish LeakyRelu "
+    "Log Mish Pow Selu Sigmoid Sin Sinh Softplus Softsign Swish Tan Tanh".split()
 )
 
 
@@ -162,7 +162,7 @@ def _bind(
     form = Form(tuple(str(k) for k in kinds[: len(region.leaves)]), whole=bool(block), streaming=streaming)
     inner, rest = _cut(axes, [max(block, 1) if k == VECTOR else int(k == SPREAD) for k in kinds], workers)
     numbers = [*inner, *nest.row_parameters(rest, len(refs), workers)]
-    step = NativeStep(address(region, form, isa), tuple(refs), nest.parameters(*numbers), name="pointwise")
+    step = NativeStep(address(region, form, isa), tuple(refs), nest.parameters(*numbers), True, "pointwise", workers)
     return NativeKernel((step,))
 
 

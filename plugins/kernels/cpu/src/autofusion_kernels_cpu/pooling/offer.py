@@ -124,6 +124,7 @@ def _bind_blocked(kind: str, axes: Sequence[Axis], include_pad: bool, workers: i
             (Ref(x), Ref(y), Ref(_tables((d, h, w), include_pad))),
             parameters(params),
             name=f"pool.{kind}.blocked",
+            workers=workers,
         )
         return NativeKernel((step,))
 
@@ -147,6 +148,7 @@ def _bind_plain(kind: str, axes: Sequence[Axis], include_pad: bool, adjacent: bo
             (Ref(x), Ref(y), Ref(_tables((d, h, w), include_pad)), Ref(sizes)),
             parameters(params),
             name=f"pool.{kind}.plain",
+            workers=workers,
         )
         return NativeKernel((step,))
 

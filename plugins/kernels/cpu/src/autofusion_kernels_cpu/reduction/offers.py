@@ -197,6 +197,7 @@ def _bind(
         (Ref(plan.table), *refs),
         nest.parameters(*numbers),
         name=f"reduction.{problem.anchor.op}",
+        workers=workers,
     )
     return NativeKernel((step,))
 

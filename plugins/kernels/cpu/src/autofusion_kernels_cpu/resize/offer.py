@@ -134,6 +134,7 @@ def _bind_blocked(taps: Sequence[Taps], weighted: bool, workers: int) -> BindFun
             ),
             parameters(params),
             name="resize.blocked",
+            workers=workers,
         )
         return NativeKernel((step,))
 
@@ -165,6 +166,7 @@ def _bind_plain(taps: Sequence[Taps], weighted: bool, workers: int) -> BindFunct
             ),
             parameters(params),
             name="resize.plain",
+            workers=workers,
         )
         return NativeKernel((step,))
 

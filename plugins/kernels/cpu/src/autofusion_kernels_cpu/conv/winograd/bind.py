@@ -79,6 +79,7 @@ class Winograd:
             (*refs, *(o.ref for o in operands)),
             self._parameters(strided(x), strided(y), operands),
             name=f"conv.winograd{self.plan.tile}",
+            workers=self.plan.tile_threads * self.plan.filter_threads,
         )
         assert g.filters <= blocks * self.lanes
         return NativeKernel((step,))

@@ -25,8 +25,8 @@ from autofusion_kernels_cpu.codegen.epilogue import Epilogue, OperandKind
 from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.codegen.values import I64, PTR, Value
 from autofusion_kernels_cpu.conv import products
-from autofusion_kernels_cpu.conv.generator import operand_vector
 from autofusion_kernels_cpu.conv.products import Ahead, Products
+from autofusion_kernels_cpu.conv.stores import operand_vector
 from autofusion_kernels_cpu.conv.tiles import widths
 from autofusion_kernels_cpu.conv.winograd.transforms import multiply, transforms
 from autofusion_kernels_cpu.native.jit import jit
