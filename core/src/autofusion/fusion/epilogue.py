@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from autofusion.fusion.facts import arrow, is_float_type
+from autofusion.fusion.facts import arrow, is_float_type, private_hint
 from autofusion.fusion.growth import Growth, Joins, forward
 from autofusion.fusion.rule import Refusal, Region
 from autofusion.ir.graph import Node, Value
@@ -106,11 +106,42 @@ def why_alone(epilogue: Epilogue) -> Iterator[Refusal]:
     site = arrow(anchor, near[0])
     willing = [c for c in consumers if epilogue.joins(c)]
     if result.is_output:
-        yield Refusal(f"{site}: '{result.name}' is also a graph output", result)
+        yield Refusal(f"{site}: '{result.name}' is also a graph output", result, private_hint(result))
     elif willing and len(willing) < len(consumers):
         other = next(c for c in consumers if c not in willing)
-        yield Refusal(f"{site}: '{result.name}' is also used by {other.label}", other)
+        hint = f"would fuse if {other.label} did not use '{result.name}', or could join"
+        yield Refusal(f"{site}: '{result.name}' is also used by {other.label}", other, hint)
     elif willing:
         yield Refusal(f"{site}: '{result.name}' has {len(consumers)} consumers that do not meet again", result)
     else:
-        yield Refusal(f"{site}: an operand or the result has another type or shape than '{result.name}'", near[0])
+        yield _misfit(near[0], result).at(site)
+
+
+def _misfit(node: Node, result: Value) -> Refusal:
+    """Which operand or result of ``node`` does not go with ``result``, and the sizes that would."""
+    type_ = result.tensor
+    values = [v for v in (*node.inputs, *node.outputs) if v is not None and isinstance(v.type, TensorType)]
+    odd = [v for v in values if v.type != type_]
+    value = next((v for v in odd if v.dtype != type_.dtype or _wrong_dim(v, type_)), None)
+    value = value or next((v for v in odd if any(d != 1 for d in v.shape or ())), None)
+    if value is None:
+        return Refusal(f"an operand or the result is no tensor like '{result.name}' ({type_})", node)
+    wrong = _wrong_dim(value, type_)
+    if value.dtype != type_.dtype:
+        hint = f"would fuse if '{value.name}' were of {type_.dtype}"
+    elif wrong is not None:
+        axis, wanted = wrong
+        hint = f"would fuse if dim {axis} of '{value.name}' were {wanted if wanted == 1 else f'1 or {wanted}'}"
+    else:
+        hint = f"would fuse if '{value.name}' had one element, or the shape of '{result.name}'"
+    return Refusal(f"'{value.name}' is {value.type}, but '{result.name}' is {type_}", value, hint)
+
+
+def _wrong_dim(value: Value, type_: TensorType) -> tuple[int, int] | None:
+    """The first dim of ``value`` that does not broadcast to ``type_``, and the size that would (besides 1)."""
+    dims, shape = value.shape or (), type_.static_shape
+    if len(dims) > len(shape):
+        return None
+    wanted = shape[len(shape) - len(dims) :]
+    pairs = enumerate(zip(dims, wanted, strict=True))
+    return next(((axis, want) for axis, (found, want) in pairs if found not in (1, want)), None)

@@ -42,6 +42,20 @@ def not_constant(value: Value) -> str:
     return f"'{value.name}' is computed at run time"
 
 
+def constant_hint(value: Value) -> str:
+    """What would make the value a constant, if that is in the user's hands."""
+    if value.default is None:
+        return ""
+    return f"would apply if '{value.name}' were a stored constant only, not also an input of the model"
+
+
+def private_hint(value: Value) -> str:
+    """What would make the value one that only the region needs."""
+    if value.is_output:
+        return f"would apply if '{value.name}' were not an output of the model"
+    return f"would apply if '{value.name}' had no other consumer"
+
+
 def scalar(value: Value | None) -> float | None:
     """The number that a constant of one element, or of equal elements, holds; None for anything else."""
     if value is None or value.const is None or value.const.size == 0 or value.const.dtype.kind in "OSU":

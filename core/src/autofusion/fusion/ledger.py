@@ -35,8 +35,8 @@ class Record:
     ``site`` identifies the place across runs and versions: the first origin name of the anchor, or of a rewrite's root.
     ``rule`` and ``kernel`` carry their pack's version (``conv.epilogue@0.1.0``). ``operators`` are those of the graph
     at that moment; ``fused_node`` names what came of them (the fused node, or the nodes of a rewrite's replacement).
-    ``memory_before`` and ``memory_after`` are estimates of a fusion: the most bytes of activations alive while the nodes
-    run one by one, and while they run as one.
+    ``memory_before`` and ``memory_after`` are estimates of a fusion: the most bytes of activations alive while the
+    nodes run one by one, and while they run as one.
     """
 
     rule: str

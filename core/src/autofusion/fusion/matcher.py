@@ -33,6 +33,7 @@ from autofusion.fusion.conditions import (
     where_from,
     why_not_constant,
 )
+from autofusion.fusion.facts import constant_hint, private_hint
 from autofusion.fusion.pattern import (
     COMMUTATIVE,
     Const,
@@ -57,7 +58,8 @@ Then = Callable[[], bool]
 Closure = Callable[[Value | None, "_State", Then], bool]
 NodeClosure = Callable[[Node, "_State", Then], bool]
 Glance = Callable[[Node], bool]
-Explain = Callable[[], tuple[str, Node | Value | None]]
+Explain = Callable[[], tuple[str, Node | Value | None] | tuple[str, Node | Value | None, str]]
+"""Tells the reason, the culprit, and (where that can be said) what would change it."""
 
 
 class Matcher:
@@ -88,8 +90,10 @@ class Matcher:
         found = self._match(root, [closure for _, closure in self._by_root.get(root.op, ())])
         if isinstance(found, Match):
             return found
-        reason, culprit = found.explain() if found.explain is not None else (not_a_root(root, self.roots), root)
-        return Miss(max(found.depth, 0), reason, culprit, found.deepest)
+        if found.explain is None:
+            return Miss(max(found.depth, 0), not_a_root(root, self.roots), root, found.deepest)
+        reason, culprit, *hint = found.explain()
+        return Miss(max(found.depth, 0), reason, culprit, found.deepest, *hint)
 
     def glance(self, op: str) -> Glance:
         """A cheap test of roots with operator ``op``: where it says no, ``find`` returns None."""
@@ -106,8 +110,8 @@ class Matcher:
             return found
         if found.explain is None or not self._is_telling(found):
             return None
-        reason, culprit = found.explain()
-        return Miss(found.depth, reason, culprit, found.deepest)
+        reason, culprit, *hint = found.explain()
+        return Miss(found.depth, reason, culprit, found.deepest, *hint)
 
     def _match(self, root: Node, closures: Sequence[NodeClosure]) -> Match | _State:
         state = _State(root)
@@ -208,10 +212,14 @@ def _const(pattern: Const) -> Closure:
             return state.fail(lambda: (f"the operand '{name}' is absent", state.root))
         data = value.const
         if data is None:
-            return state.fail(lambda: (why_not_constant(value), value))
+            return state.fail(lambda: (why_not_constant(value), value, constant_hint(value)))
         if pattern.equals is not None and not is_uniform(data, pattern.equals, pattern.rtol):
             return state.fail(
-                lambda: (f"constant '{value.name}' is {shown_data(data)}, expected {pattern.equals:g}", value)
+                lambda: (
+                    f"constant '{value.name}' is {shown_data(data)}, expected {pattern.equals:g}",
+                    value,
+                    f"would apply if '{value.name}' were {pattern.equals:g}",
+                )
             )
         if where is not None and not where(data):
             return state.fail(lambda: (f"constant '{value.name}' ({shown_data(data)}) does not fit as '{name}'", value))
@@ -409,10 +417,10 @@ def _inside_is_private(state: _State) -> bool:
 
 def _outside_use(value: Value, nodes: dict[Node, bool]) -> Explain | None:
     if value.is_output:
-        return lambda: (f"'{value.name}' is also a graph output", value)
+        return lambda: (f"'{value.name}' is also a graph output", value, private_hint(value))
     for consumer in value._uses:
         if consumer[0] not in nodes:
-            return lambda: (f"'{value.name}' is also used by {consumer[0].label}", value)
+            return lambda: (f"'{value.name}' is also used by {consumer[0].label}", value, private_hint(value))
     return None
 
 

@@ -173,12 +173,16 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """The deepest failure of a match: how many nodes had matched (``nodes``, root first), why it stopped, and where."""
+    """The deepest failure of a match: how many nodes had matched (``nodes``, root first), why it stopped, where.
+
+    ``hint`` is what would change it, if that can be said.
+    """
 
     depth: int
     reason: str
     culprit: Node | Value | None
     nodes: tuple[Node, ...] = ()
+    hint: str = ""
 
 
 def roots_of(pattern: Operand) -> list[Op]:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from autofusion.errors import GraphError
+from autofusion.fusion.facts import private_hint
 from autofusion.fusion.options import BoundRule
 from autofusion.fusion.records import origins
 from autofusion.fusion.rule import FuseRule, Refusal, Region
@@ -99,7 +100,7 @@ def draft(graph: Graph, region: Region, bound: BoundRule, order: Order) -> Draft
         raise GraphError(f"the region of {region.anchor.label} has no result that anyone uses")
     if len(results) > 1:
         if not region.multiple_results:
-            return Refusal(_two_results(results, inside), results[0])
+            return Refusal(_two_results(results, inside), results[0], private_hint(results[0]))
         returns_through = order.leaves_and_returns(nodes)
         if returns_through is not None:
             return Refusal(f"a path leaves the region through {returns_through.label} and returns", returns_through)

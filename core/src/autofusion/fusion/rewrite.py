@@ -166,7 +166,7 @@ class Rewriter:
         if match is None:
             return None
         if isinstance(match, Miss):
-            refusal = Refusal(f"{arrow(*_data_order(match.nodes))}: {match.reason}", match.culprit)
+            refusal = Refusal(match.reason, match.culprit, match.hint).at(arrow(*_data_order(match.nodes)))
             return record(entry.bound, Verdict.ILLEGAL, node, _data_order(match.nodes), refusal=refusal)
         nodes = _data_order(match.nodes)
         refusal_or_none = entry.rule.check(match)

@@ -49,6 +49,10 @@ class Refusal:
     culprit: Node | Value | None = None
     hint: str = ""
 
+    def at(self, site: str) -> Refusal:
+        """The same refusal, with the place named in front of the reason."""
+        return Refusal(f"{site}: {self.reason}", self.culprit, self.hint)
+
 
 @dataclass(frozen=True, slots=True)
 class RewriteRule:

@@ -76,7 +76,7 @@ def test_a_residual_that_depends_on_the_region_is_no_operand() -> None:
 def test_operands_along_the_width_are_refused() -> None:
     made = graph("  %y = Add(%c, %row)\n  return %y\n")
     assert grown(ACTIVATION, made) == []
-    assert "another type or shape" in refusals(made)[0]
+    assert "'row' is f32[4], but 'c' is f32[1, 4, 4, 4]" in refusals(made)[0]
 
 
 def test_a_result_that_is_an_output_is_refused() -> None:

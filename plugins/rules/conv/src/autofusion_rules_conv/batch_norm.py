@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autofusion.fusion.facts import is_float, not_constant, spread
+from autofusion.fusion.facts import constant_hint, is_float, not_constant, spread
 from autofusion.fusion.pattern import Match, op, var
 from autofusion.fusion.rule import Builder, Refusal, RewriteRule, Stage
 from autofusion.ir.graph import Node, Value
@@ -18,13 +18,18 @@ _STATISTICS = (var("scale"), var("shift"), var("mean"), var("variance"))
 def statistics(node: Node) -> tuple[np.ndarray, np.ndarray] | Refusal:
     """``(scale, shift)`` for each channel, in double precision, of a BatchNormalization that does not train."""
     if attribute(node, "training_mode"):
-        return Refusal(f"{node.label} is in training mode: it normalises with the statistics of the batch", node)
+        return Refusal(
+            f"{node.label} is in training mode: it normalises with the statistics of the batch",
+            node,
+            "would fold if the model were exported for inference (training_mode=0)",
+        )
     if len(node.outputs) > 1 and any(v.use_count for v in node.outputs[1:]):
         return Refusal(f"{node.label}: its running statistics are used", node)
     arrays = []
     for value in node.inputs[1:5]:
         if value is None or value.const is None:
-            return Refusal(f"{node.label}: {not_constant(value) if value else 'an operand is absent'}", value or node)
+            reason = not_constant(value) if value else "an operand is absent"
+            return Refusal(f"{node.label}: {reason}", value or node, constant_hint(value) if value else "")
         arrays.append(value.const.astype(np.float64))
     gamma, beta, mean, variance = arrays
     with np.errstate(all="ignore"):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autofusion.fusion.facts import arrow, axis_vector, is_parameter, not_constant
+from autofusion.fusion.facts import arrow, axis_vector, constant_hint, is_parameter, not_constant
 from autofusion.fusion.pattern import Match, op, var
 from autofusion.fusion.rule import Builder, Refusal, RewriteRule, Stage
 from autofusion.ir.graph import Node, Value
@@ -48,10 +48,10 @@ def plan(match: Match, affine_of: Callable[[Match, Layer], Affine | Refusal]) ->
     site = arrow(node, match.root)
     layer = describe(node, match.get("bias"))
     if isinstance(layer, Refusal):
-        return Refusal(f"{site}: {layer.reason}", layer.culprit)
+        return layer.at(site)
     affine = affine_of(match, layer)
     if isinstance(affine, Refusal):
-        return Refusal(f"{site}: {affine.reason}", affine.culprit)
+        return affine.at(site)
     bias = layer.bias_vector
     if bias is None:
         name = layer.bias.name if layer.bias else "?"
@@ -63,7 +63,7 @@ def plan(match: Match, affine_of: Callable[[Match, Layer], Affine | Refusal]) ->
     if scale is not None:
         refusal = overflow(layer, output_factor(layer, scale))
         if refusal is not None:
-            return Refusal(f"{site}: {refusal.reason}", refusal.culprit)
+            return refusal.at(site)
         bias = bias * scale
     if shift is not None:
         bias = bias + shift
@@ -93,13 +93,14 @@ def _affine(match: Match, layer: Layer) -> Affine | Refusal:
     """What the root does to the layer's result."""
     root, value = match.root, match["c"]
     if value.const is None:
-        return Refusal(not_constant(value), value)
+        return Refusal(not_constant(value), value, constant_hint(value))
     vector = axis_vector(value.const, layer.rank, layer.axis, layer.channels)
     if vector is None:
         return Refusal(
             f"constant '{value.name}' {list(value.const.shape)} is not along the channel axis "
             f"({layer.channels} channels on axis {layer.axis} of {layer.rank})",
             value,
+            f"would fold if '{value.name}' had one element, or {layer.channels} along axis {layer.axis}",
         )
     if root.op == "Mul":
         return vector, None

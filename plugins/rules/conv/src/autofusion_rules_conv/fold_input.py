@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autofusion.fusion.facts import arrow, axis_vector, is_float, is_parameter, not_constant
+from autofusion.fusion.facts import arrow, axis_vector, constant_hint, is_float, is_parameter, not_constant
 from autofusion.fusion.pattern import Match, op, var
 from autofusion.fusion.rule import Builder, Refusal, RewriteRule, Stage
 from autofusion.ir.graph import Node, Value
@@ -29,9 +29,9 @@ def _read(match: Match) -> tuple[Layer, np.ndarray] | Refusal:
     """The layer of a match, and the constant before it as a vector over its input channels."""
     layer, before, c = describe(match.root), match.node("before"), match["c"]
     if isinstance(layer, Refusal):
-        return Refusal(f"{_site(match)}: {layer.reason}", layer.culprit)
+        return layer.at(_site(match))
     if c.const is None:
-        return Refusal(f"{_site(match)}: {not_constant(c)}", c)
+        return Refusal(f"{_site(match)}: {not_constant(c)}", c, constant_hint(c))
     if before.op in ("Div", "Sub") and before.inputs[1] is not c:
         return Refusal(f"{_site(match)}: the constant '{c.name}' is the first operand", before)
     x = match["x"]
@@ -72,7 +72,7 @@ def _check_scale(match: Match) -> Refusal | None:
         return read
     layer, vector = read
     refusal = overflow(layer, input_factor(layer, vector))
-    return refusal and Refusal(f"{_site(match)}: {refusal.reason}", refusal.culprit)
+    return refusal and refusal.at(_site(match))
 
 
 def _rewrite_scale(match: Match, builder: Builder) -> list[Value]:
@@ -88,7 +88,9 @@ def _shift(match: Match) -> tuple[Layer, np.ndarray] | Refusal:
     layer, vector = read
     if layer.node.op == "Conv" and not _unpadded(layer.node):
         return Refusal(
-            f"{_site(match)}: the padding of the convolution is not shifted by '{match['c'].name}'", match.root
+            f"{_site(match)}: the padding of the convolution is not shifted by '{match['c'].name}'",
+            match.root,
+            f"would fold if the pads of {match.root.label} were 0",
         )
     bias = layer.bias_vector
     if bias is None:

@@ -88,7 +88,7 @@ def merged_pads(pad: Node, node: Node, fill: float | None = 0.0) -> list[int] | 
         return Refusal(f"{site}: {what}", pad.operand(2) or pad)
     amounts = pad_amounts(pad)
     if isinstance(amounts, Refusal):
-        return Refusal(f"{site}: {amounts.reason}", amounts.culprit)
+        return amounts.at(site)
     low, high = amounts
     if min(low + high, default=0) < 0:
         return Refusal(f"{site}: it crops (a negative amount)", pad)
@@ -97,7 +97,7 @@ def merged_pads(pad: Node, node: Node, fill: float | None = 0.0) -> list[int] | 
     assert pad.output.shape is not None
     own = _own_pads(node, pad.output.shape[2:])
     if isinstance(own, Refusal):
-        return Refusal(f"{site}: {own.reason}", own.culprit)
+        return own.at(site)
     merged_low, merged_high = np.add(low[2:], own[0]), np.add(high[2:], own[1])
     return [int(p) for p in (*merged_low, *merged_high)]
 

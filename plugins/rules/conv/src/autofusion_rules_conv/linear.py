@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.fusion.facts import axis_vector, is_float, not_constant, spread
+from autofusion.fusion.facts import axis_vector, constant_hint, is_float, not_constant, spread
 from autofusion.fusion.pattern import Operand, const, either, op
 from autofusion.fusion.rule import Builder, Refusal
 from autofusion.ir.graph import Node, Value
@@ -70,12 +70,13 @@ def describe(node: Node, added: Value | None = None) -> Layer | Refusal:
     """Read ``node`` as a linear layer with constant weights, or say why it is none. ``added``: the bias of a MatMul."""
     weight = node.operand(1)
     if weight is None or weight.const is None:
-        return Refusal(f"the weight {not_constant(weight) if weight else 'is absent'}", weight)
+        reason = not_constant(weight) if weight else "is absent"
+        return Refusal(f"the weight {reason}", weight, constant_hint(weight) if weight else "")
     if not is_float(weight) or weight.dtype != node.output.dtype:
         return Refusal(f"the weight '{weight.name}' is not of a floating-point type", weight)
     bias = node.operand(2) if node.op != "MatMul" else added
     if bias is not None and bias.const is None:
-        return Refusal(f"the bias {not_constant(bias)}", bias)
+        return Refusal(f"the bias {not_constant(bias)}", bias, constant_hint(bias))
     shape = weight.const.shape
     if node.op in CONVS:
         group = int(attribute(node, "group")) if node.op == "ConvTranspose" else 1

@@ -50,7 +50,8 @@ def _attention(anchor: Node) -> Iterator[Region | Refusal]:
     rank = len(type_.static_shape)
     if normal_axis(attribute(anchor, "axis"), rank) != rank - 1:
         axis = attribute(anchor, "axis")
-        yield Refusal(f"{arrow(first, anchor, second)}: the Softmax runs along axis {axis}, not the last one", anchor)
+        reason = f"{arrow(first, anchor, second)}: the Softmax runs along axis {axis}, not the last one"
+        yield Refusal(reason, anchor, f"would fuse if its axis were {rank - 1}")
         return
     core = (first, *between, anchor, second)
     before = _scales(first)

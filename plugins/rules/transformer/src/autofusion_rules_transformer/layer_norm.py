@@ -87,9 +87,11 @@ def _trailing_axes(node: Node, x: Value) -> int | Refusal:
         return Refusal(f"{node.label}: its axes are not constant, or all", node)
     normal = sorted(normal_axis(a, rank) for a in axes)
     if normal != list(range(normal[0], rank)):
-        return Refusal(f"{node.label}: it reduces axes {normal} of {rank}, which are not the last ones", node)
+        reason = f"{node.label}: it reduces axes {normal} of {rank}, which are not the last ones"
+        return Refusal(reason, node, f"would apply if it reduced axes {list(range(rank - len(normal), rank))}")
     if not attribute(node, "keepdims"):
-        return Refusal(f"{node.label}: keepdims is 0, so that its result lines up with other axes", node)
+        reason = f"{node.label}: keepdims is 0, so that its result lines up with other axes"
+        return Refusal(reason, node, "would apply if keepdims were 1")
     return normal[0]
 
 

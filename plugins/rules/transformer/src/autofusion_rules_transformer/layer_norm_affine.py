@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autofusion.fusion.facts import arrow, is_parameter, normal_axis, not_constant
+from autofusion.fusion.facts import arrow, constant_hint, is_parameter, normal_axis, not_constant
 from autofusion.fusion.pattern import Match, op, var
 from autofusion.fusion.rule import Builder, Refusal, RewriteRule
 from autofusion.ir.graph import Node, Value
@@ -18,7 +18,7 @@ def _parameter(match: Match) -> np.ndarray | Refusal:
     norm, c = match.node("norm"), match["c"]
     site = arrow(norm, match.root)
     if c.const is None:
-        return Refusal(f"{site}: {not_constant(c)}", c)
+        return Refusal(f"{site}: {not_constant(c)}", c, constant_hint(c))
     x = norm.inputs[0]
     if x is None or x.shape is None:
         return Refusal(f"{site}: the rank of the normalised value is not known", norm)
@@ -41,7 +41,7 @@ def _operand(norm: Node, index: int) -> np.ndarray | Refusal | None:
     if value is None:
         return None
     if value.const is None:
-        return Refusal(f"{norm.label}: {not_constant(value)}", value)
+        return Refusal(f"{norm.label}: {not_constant(value)}", value, constant_hint(value))
     return value.const.astype(np.float64)
 
 
