@@ -13,7 +13,9 @@ import zoo
 from autofusion.cli import cli
 
 TOLERANCE = 1e-5
-"""Of a value's range; what level off itself is away from the exact value comes on top."""
+"""Of a value's range; the rounding of either run, which the distance of level off from the exact value shows, comes on
+top.
+"""
 
 
 @pytest.mark.slow
@@ -39,7 +41,7 @@ def test_every_node_inside_every_fused_site(name: str) -> None:
         span = float(np.ptp(exact[key])) or float(np.abs(exact[key]).max()) or 1.0
         own = float(np.abs(want - exact[key]).max()) / span
         away = float(np.abs(got.astype(np.float64) - want).max()) / span
-        assert away <= TOLERANCE + own, f"'{key}': {away:.2e} of its range away, level off is {own:.2e} off itself"
+        assert away <= TOLERANCE + 2 * own, f"'{key}': {away:.2e} of its range away, level off is {own:.2e} off itself"
 
 
 def test_the_command_line_shows_and_saves_them(tmp_path: Path) -> None:

@@ -9,7 +9,19 @@ import click
 
 from autofusion.errors import AutofusionError
 
-COMMANDS = ("demo", "run", "bench", "explain", "export", "profile", "calibrate", "switches", "plugins", "rules")
+COMMANDS = (
+    "demo",
+    "run",
+    "bench",
+    "explain",
+    "verify",
+    "export",
+    "profile",
+    "calibrate",
+    "switches",
+    "plugins",
+    "rules",
+)
 
 
 class _Lazy(click.Group):

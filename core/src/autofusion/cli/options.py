@@ -18,7 +18,8 @@ CONFIG = "autofusion.toml"
 """The settings file that is read without being named."""
 VARIABLE = "AUTOFUSION_CONFIG"
 _KEYWORDS = (
-    "level", "threads", "only", "disable", "disable_sites", "disable_kernels", "memory_budget", "numerics", "config",
+    "level", "threads", "only", "disable", "disable_sites", "only_sites", "disable_kernels", "memory_budget",
+    "numerics", "config",
 )  # fmt: skip
 
 model_argument = click.argument("model", type=click.Path(path_type=Path))
@@ -58,6 +59,13 @@ def compile_options(function: F) -> F:
             multiple=True,
             metavar="NODE",
             help="Leave this source node alone; RULE:NODE only keeps that rule off it. Repeatable.",
+        ),
+        click.option(
+            "--only-site",
+            "only_sites",
+            multiple=True,
+            metavar="[RULE:]NODE",
+            help="Fuse at this source node only. Repeatable.",
         ),
         click.option(
             "--disable-kernel",
@@ -103,6 +111,7 @@ def compile_options(function: F) -> F:
     @functools.wraps(function)
     def wrapped(**values: Any) -> Any:
         keywords = {name: values.pop(name) for name in _KEYWORDS}
+        keywords["only_sites"] = keywords["only_sites"] or None
         if keywords["config"] is None and not os.environ.get(VARIABLE) and Path(CONFIG).is_file():
             keywords["config"] = Path(CONFIG)
         keywords["inputs"], keywords["outputs"] = values.pop("input_names"), values.pop("output_names")

@@ -17,10 +17,11 @@ class FusionOptions:
 
     ``only`` and ``disable`` hold rule names (``conv.epilogue``) or pack names (``conv``: all its rules); an empty
     ``only`` means every rule. ``disable_sites`` holds source-model node names, alone (no rule applies where that node
-    is) or after a rule name and a colon (``conv.epilogue:conv1``: that rule does not). ``disable_kernels`` holds
-    kernels as ``PACK[:KERNEL][@NODE]`` (see ``KernelSwitches``). ``priorities`` overrides rules' priorities:
-    higher goes first. ``time_budget_s`` bounds each stage; ``memory_budget_bytes`` refuses fusions that would lift the
-    peak of live activations above it. ``numerics`` leaves out kernels that are less exact (see ``fusion/numerics.py``).
+    is) or after a rule name and a colon (``conv.epilogue:conv1``: that rule does not). ``only_sites`` holds the same:
+    unless it is None, no rule applies anywhere else. ``disable_kernels`` holds kernels as ``PACK[:KERNEL][@NODE]``
+    (see ``KernelSwitches``). ``priorities`` overrides rules' priorities: higher goes first. ``time_budget_s`` bounds
+    each stage; ``memory_budget_bytes`` refuses fusions that would lift the peak of live activations above it.
+    ``numerics`` leaves out kernels that are less exact (see ``fusion/numerics.py``).
     """
 
     level: Level = Level.FULL
@@ -32,6 +33,7 @@ class FusionOptions:
     time_budget_s: float = 60.0
     memory_budget_bytes: int | None = None
     numerics: str = DEFAULT
+    only_sites: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +67,23 @@ class Switches:
             known_name(name, [*self._rules, *groups], "rule or rule pack")
         for name in options.priorities:
             known_name(name, self._rules, "rule")
-        self._sites: dict[str, str] = {}
-        for entry in options.disable_sites:
+        self._sites = self._by_node(options.disable_sites)
+        self._only = None if options.only_sites is None else self._by_node(options.only_sites)
+        if graph is not None and (self._sites or self._only):
+            names = set(site_names(graph))
+            for site in (*self._sites, *(self._only or ())):
+                known_name(site, names, "node to switch as a site")
+
+    def _by_node(self, entries: Iterable[str]) -> dict[str, set[str]]:
+        """Node -> the rules that entries name for it; ``*`` stands for all."""
+        sites: dict[str, set[str]] = {}
+        for entry in entries:
             rule, colon, site = entry.partition(":")
             if colon and rule in self._rules:
-                self._sites.setdefault(site, "")
-                self._sites[site] += f" {rule}"
+                sites.setdefault(site, set()).add(rule)
             else:
-                self._sites[entry] = " *"
-        if graph is not None and self._sites:
-            names = set(site_names(graph))
-            for site in self._sites:
-                known_name(site, names, "node to switch off as a site")
+                sites.setdefault(entry, set()).add("*")
+        return sites
 
     def rules(self) -> list[BoundRule]:
         """Every rule, the highest priority first and otherwise in the order of the packs."""
@@ -99,14 +106,24 @@ class Switches:
 
     def site_disabled(self, rule: Rule, nodes: Iterable[Node]) -> str:
         """Which site switch keeps ``rule`` off ``nodes``, or an empty string."""
-        if not self._sites:
+        if not self._sites and self._only is None:
             return ""
-        for node in nodes:
-            for name in node.origin or (node.name,):
-                rules = self._sites.get(name)
-                if rules is not None and (rules == " *" or rule.name in rules.split()):
-                    return f"site switch '{name}'"
+        names = [name for node in nodes for name in node.origin or (node.name,)]
+        off = _named(self._sites, rule, names)
+        if off:
+            return f"site switch '{off}'"
+        if self._only is not None and not _named(self._only, rule, names):
+            return "option 'only_sites' names other places"
         return ""
+
+
+def _named(sites: Mapping[str, set[str]], rule: Rule, names: Iterable[str]) -> str:
+    """The first of ``names`` that ``sites`` has for ``rule``, or an empty string."""
+    for name in names:
+        rules = sites.get(name)
+        if rules is not None and ("*" in rules or rule.name in rules):
+            return name
+    return ""
 
 
 def site_names(graph: Graph) -> Iterator[str]:

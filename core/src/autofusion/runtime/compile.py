@@ -53,6 +53,7 @@ def compile(
     only: Sequence[str] = (),
     disable: Sequence[str] = (),
     disable_sites: Sequence[str] = (),
+    only_sites: Sequence[str] | None = None,
     disable_kernels: Sequence[str] = (),
     priorities: Mapping[str, int] | None = None,
     memory_budget: int | None = None,
@@ -69,13 +70,13 @@ def compile(
     ``shapes`` (input name -> shape) compiles for these shapes now; dims that the model leaves open and that are
     not stated are taken from the inputs of each run. ``level`` is ``off``, ``basic`` or ``full`` (the default).
     ``threads`` defaults to the cores this process may use. ``only``, ``disable`` (rule or pack names),
-    ``disable_sites`` (source node names, or ``rule:node``) and ``disable_kernels`` (``pack:kernel``, or
-    ``pack:kernel@node``) switch rules, places and kernels; ``memory_budget`` (bytes) refuses fusions that would raise
-    the peak beyond it. ``numerics`` is the most that a kernel may differ from the reference kernels: ``exact`` (not by
-    a bit), ``reassociated`` (the same arithmetic in another order) or ``approximate`` (the default: other algorithms
-    with a bounded error as well). ``config`` is a settings file (see ``runtime/config.py``), by default the one that
-    the environment variable AUTOFUSION_CONFIG names; what is switched off there adds to what is switched off here, and
-    any other argument wins over it.
+    ``disable_sites`` (source node names, or ``rule:node``; ``only_sites`` leaves out all others) and
+    ``disable_kernels`` (``pack:kernel``, or ``pack:kernel@node``) switch rules, places and kernels; ``memory_budget``
+    (bytes) refuses fusions that would raise the peak beyond it. ``numerics`` is the most that a kernel may differ from
+    the reference kernels: ``exact`` (not by a bit), ``reassociated`` (the same arithmetic in another order) or
+    ``approximate`` (the default: other algorithms with a bounded error as well). ``config`` is a settings file (see
+    ``runtime/config.py``), by default the one that the environment variable AUTOFUSION_CONFIG names; what is switched
+    off there adds to what is switched off here, and any other argument wins over it.
     """
     from autofusion.cost.store import current
 
@@ -90,6 +91,7 @@ def compile(
         dict(priorities or {}),
         memory_budget,
         numerics,
+        None if only_sites is None else tuple(only_sites),
     ).over(read_settings(config, registry.rule_packs))
     threads = _threads(settings.threads)
     graph = (
@@ -101,6 +103,7 @@ def compile(
         only=frozenset(settings.only),
         disable=frozenset(settings.disable),
         disable_sites=frozenset(settings.disable_sites),
+        only_sites=None if settings.only_sites is None else frozenset(settings.only_sites),
         disable_kernels=frozenset(settings.disable_kernels),
         priorities=settings.priorities,
         memory_budget_bytes=settings.memory_budget,

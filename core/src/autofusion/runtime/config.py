@@ -41,6 +41,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "disable": (list,),
     "disable_sites": (list,),
     "disable_kernels": (list,),
+    "only_sites": (list,),
     "priorities": (dict,),
     "memory_budget": (int,),
     "numerics": (str,),
@@ -60,6 +61,7 @@ class Settings:
     priorities: Mapping[str, int] = field(default_factory=dict)
     memory_budget: int | None = None
     numerics: str | None = None
+    only_sites: tuple[str, ...] | None = None
 
     def over(self, base: Settings) -> Settings:
         """These settings on top of ``base``: what is switched off adds up, anything else that is stated wins."""
@@ -73,6 +75,7 @@ class Settings:
             {**base.priorities, **self.priorities},
             self.memory_budget if self.memory_budget is not None else base.memory_budget,
             self.numerics if self.numerics is not None else base.numerics,
+            self.only_sites if self.only_sites is not None else base.only_sites,
         )
 
 
@@ -150,7 +153,7 @@ def write_settings(settings: Settings) -> str:
     lines = ["[fusion]"]
     for each in fields(Settings):
         value = getattr(settings, each.name)
-        if value is None or value == () or each.name == "priorities":
+        if value is None or (value == () and each.name != "only_sites") or each.name == "priorities":
             continue
         # Strings of JSON are strings of TOML.
         shown = json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)

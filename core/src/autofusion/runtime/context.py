@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ from autofusion.lowering.contract import (
 )
 
 if TYPE_CHECKING:
-    from autofusion.runtime.executor import Executor
+    from autofusion.runtime.executor import Executor, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,8 @@ class Context:
     """Control-flow bodies by the id of their graph."""
     lock: threading.RLock = field(default_factory=threading.RLock)
     kernel_switches: KernelSwitches = field(init=False)
+    observer: Callable[[Stage, Sequence[Any]], list[Any]] | None = None
+    """Runs stages in place of ``Stage.run``: tools look at tails and control-flow bodies too, as these run."""
 
     def __post_init__(self) -> None:
         self.kernel_switches = KernelSwitches(self.kernel_packs, self.options)

@@ -57,7 +57,9 @@ class Executor:
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Run on the graph's inputs, in order."""
-        return self.stage(self.key(inputs)).run(inputs)
+        stage = self.stage(self.key(inputs))
+        observer = self._context.observer
+        return stage.run(inputs) if observer is None else observer(stage, inputs)
 
     def key(self, inputs: Sequence[Any]) -> Key:
         """The types of the inputs; a value that is not an array keeps its declared type."""

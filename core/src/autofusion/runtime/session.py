@@ -9,6 +9,7 @@ import numpy as np
 
 from autofusion.errors import InputError, nearest
 from autofusion.fusion.ledger import Ledger
+from autofusion.fusion.rule import Level
 from autofusion.ir.dtypes import dtype_name
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.types import TensorType
@@ -32,7 +33,7 @@ class Session:
         self.graph, self.prepared_ledger = context.prepare(source)
         self.executor = Executor(self.graph, context)
         self._last: Stage | None = None
-        self._has_bodies = any(isinstance(a, Graph) for n in self.graph.nodes for a in n.attrs.values())
+        self.has_bodies = any(isinstance(a, Graph) for n in self.graph.nodes for a in n.attrs.values())
 
     # ---- running ---------------------------------------------------------------------------------------------
 
@@ -107,8 +108,8 @@ class Session:
 
     def _stage(self, key: Key) -> Stage:
         self._last = self.executor.stage(key)
-        if self._last.tail is None and not self._has_bodies:
-            # Otherwise some other part of the model, planned later, might still have the kernel.
+        if self._last.tail is None and not self.has_bodies and self.context.options.level is not Level.OFF:
+            # Otherwise some other part of the model, planned later, might still have the kernel, or a fused node.
             self.context.kernel_switches.require_known()
         return self._last
 

@@ -66,6 +66,16 @@ def value_names(session: Session, names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(wanted))
 
 
+def surviving(session: Session, inputs: Mapping[str, Any]) -> list[str]:
+    """Names of the source model's values that still exist in the plan for ``inputs`` (which is run if need be)."""
+    given = session.arguments(inputs)
+    stage = session.executor.stage(session.executor.key(given))
+    if stage.tail is not None:
+        stage.run(given)  # what follows is only planned as it runs
+    there = _names_inside(stage)
+    return [v.name for v in session.source.values() if v.producer is not None and v.name in there]
+
+
 class _Rewritten:
     """Values that rules rewrote away: evaluated from what is still there, as the source model has it.
 

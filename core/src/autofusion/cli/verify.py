@@ -1,0 +1,91 @@
+"""``autofusion verify``: is the fused model still the same model?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from autofusion.cli.options import compile_options, echo_json, json_option, model_argument, shape_option
+
+
+@click.command("verify")
+@model_argument
+@shape_option
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="An .npz file with an array for each input, or a folder of them. Default: made-up inputs.",
+)
+@click.option("--against", default="level-off", show_default=True, help="level-off, framework or reference.")
+@click.option("--tolerance", "tolerances", multiple=True, metavar="TYPE:NUMBER", help="As in f32:1e-5. Repeatable.")
+@click.option("--all-steps", is_flag=True, help="Judge ordinary steps as well as fused sites.")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="METRIC",
+    help="top1, top5, map, characters, or MODULE:FUNCTION (outputs, targets) -> number. Repeatable.",
+)
+@click.option("--decode", default="", metavar="MODULE:FUNCTION", help="For map: outputs -> boxes, scores, classes.")
+@click.option("--metric-tolerance", default=0.0, show_default=True, help="How far the metric may move.")
+@click.option("--samples", default=2, show_default=True, help="Samples of --data to look at site by site.")
+@click.option("--repeats", default=3, show_default=True, help="Runs on the same inputs, which must agree to the bit.")
+@click.option("--exact/--no-exact", default=True, help="Also compare with a run in double precision.")
+@click.option("--speed/--no-speed", default=True, help="Also measure each site against its parts.")
+@click.option("--slower", default=2.0, show_default=True, help="A site may take so many times what its parts take.")
+@click.option("--seed", default=0, show_default=True, help="Seed of made-up inputs.")
+@click.option("--timeout", default=300.0, show_default=True, help="Longest time without progress, in seconds.")
+@click.option(
+    "--report", type=click.Path(path_type=Path), help="Folder for report.txt, report.json and report.html (one file)."
+)
+@compile_options
+@json_option
+def command(
+    model: Path,
+    shapes: tuple[str, ...],
+    tolerances: tuple[str, ...],
+    report: Path | None,
+    as_json: bool,
+    settings: dict[str, Any],
+    **options: Any,
+) -> None:
+    """Verify MODEL in three steps: every fused site against its parts, the outputs, and a metric over a data set.
+
+    Everything runs in a child process. Exits with 1 if something is beyond its threshold, crashes or hangs.
+    """
+    from autofusion.errors import OptionError
+    from autofusion.ir.dtypes import dtype_from_name
+    from autofusion.tools import inputs
+    from autofusion.tools import verify as tool
+    from autofusion.tools.child import dump
+    from autofusion.tools.verify.page import page
+
+    stated = {}
+    for spec in tolerances:
+        name, colon, number = spec.partition(":")
+        try:
+            stated[name] = float(number)
+        except ValueError:
+            colon = ""
+        if not colon:
+            raise OptionError(f"tolerance '{spec}' is not of the form TYPE:NUMBER (for example f32:1e-5)")
+        dtype_from_name(name)
+    settings = {k: str(v) if isinstance(v, Path) else v for k, v in settings.items()}
+    found = tool.verify(model, shapes=inputs.parse_shapes(shapes), tolerances=stated, **options, **settings)
+    text = "\n".join(tool.lines(found)) + "\n"
+    if report is not None:
+        report.mkdir(parents=True, exist_ok=True)
+        (report / "report.txt").write_text(text, encoding="utf-8")
+        (report / "report.json").write_text(dump(found.data), encoding="utf-8")
+        (report / "report.html").write_text(page(found), encoding="utf-8")
+    if as_json:
+        echo_json(found.data)
+    else:
+        click.echo(text, nl=False)
+        if report is not None:
+            click.echo(f"report: {report / 'report.html'}")
+    if not found.ok:
+        sys.exit(1)

@@ -1,0 +1,110 @@
+"""Samples to try a model with: a data set on disk, or inputs made up to cover more than the usual case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autofusion.errors import InputError
+from autofusion.ir.graph import Graph
+from autofusion.ir.types import TensorType
+from autofusion.tools.inputs import load_npz, random_inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """``inputs`` by name, and what a data set says about them; ``optional`` samples may not suit the model."""
+
+    name: str
+    inputs: Mapping[str, np.ndarray]
+    targets: Mapping[str, np.ndarray] = field(default_factory=dict)
+    optional: bool = False
+
+    @property
+    def shapes(self) -> dict[str, list[int]]:
+        """Shapes of the inputs."""
+        return {name: list(array.shape) for name, array in self.inputs.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """Samples as files: ``.npz`` with an array for each input; other arrays are targets (``label``, ``text``...).
+
+    ``charset`` are the lines of a ``charset.txt`` beside them.
+    """
+
+    files: tuple[Path, ...]
+    names: tuple[str, ...]
+    charset: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def sample(self, index: int) -> Sample:
+        """Read one sample; InputError if an input is missing."""
+        path = self.files[index]
+        arrays = load_npz(path)
+        inputs = {name: arrays[name] for name in self.names if name in arrays}
+        if not inputs:
+            have = ", ".join(f"'{n}'" for n in arrays)
+            raise InputError(f"'{path}' has none of the inputs {', '.join(map(repr, self.names))}; found {have}")
+        return Sample(path.stem, inputs, {n: a for n, a in arrays.items() if n not in inputs})
+
+
+def open_data(path: Path, graph: Graph) -> DataSet:
+    """The data set at ``path`` (a folder of ``.npz`` files, or one such file); InputError if there is none."""
+    names = tuple(v.name for v in graph.inputs)
+    if path.is_dir():
+        files = tuple(sorted(path.glob("*.npz")))
+        if not files:
+            raise InputError(f"the folder '{path}' has no .npz files")
+        charset = path / "charset.txt"
+        lines = charset.read_text("utf-8").split("\n") if charset.exists() else []
+        return DataSet(files, names, tuple(lines[:-1] if lines and not lines[-1] else lines))
+    if not path.exists():
+        raise InputError(f"there is no data at '{path}': expected an .npz file, or a folder of such files")
+    return DataSet((path,), names)
+
+
+def made_up(graph: Graph, shapes: Mapping[str, Sequence[int]], seed: int = 0) -> list[Sample]:
+    """Made-up samples: numbers in [0, 1), normal ones (half of them negative), and sizes of the other parity.
+
+    The last is for open dims beyond the first, and optional: not every model takes any size.
+    """
+    usual = random_inputs(graph, shapes, seed)
+    samples = [Sample("uniform", usual), Sample("normal", _normal(usual, seed + 1))]
+    other = _other_parity(graph, shapes)
+    if other != {name: tuple(shape) for name, shape in shapes.items()}:
+        samples.append(Sample("other sizes", _normal(random_inputs(graph, other, seed + 2), seed + 2), optional=True))
+    return samples
+
+
+def _normal(inputs: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    return {n: generator.standard_normal(a.shape).astype(a.dtype) if _is_float(a) else a for n, a in inputs.items()}
+
+
+def _is_float(array: np.ndarray) -> bool:
+    return array.dtype.kind == "f" or (array.dtype.kind == "V" and "float" in array.dtype.name)
+
+
+def _other_parity(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
+    """The shapes with open dims, the first of each input apart, one smaller (or larger, if they are 1)."""
+    symbols: dict[str, int] = {}
+    made: dict[str, tuple[int, ...]] = {}
+    for value in graph.inputs:
+        if value.name not in shapes:
+            continue
+        declared: Sequence[Any] = value.type.shape or () if isinstance(value.type, TensorType) else ()
+        dims = [int(d) for d in shapes[value.name]]
+        for axis, want in enumerate(declared):
+            if isinstance(want, int) or axis == 0:
+                continue
+            changed = dims[axis] - 1 if dims[axis] > 1 else 2
+            dims[axis] = symbols.setdefault(want, changed) if isinstance(want, str) else changed
+        made[value.name] = tuple(dims)
+    return made

@@ -1,0 +1,239 @@
+"""What ``verify`` does, as a job for a child process: load, compile at both levels, check, compare, count.
+
+Everything found so far is kept as it goes, so that a crash halfway still leaves a report of the first half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import autofusion
+from autofusion.errors import AutofusionError, OptionError, nearest
+from autofusion.ir.graph import Graph
+from autofusion.plugins.frontend import LoadOptions
+from autofusion.plugins.registry import Registry, default_registry
+from autofusion.runtime.session import Session
+from autofusion.tools.child import Progress
+from autofusion.tools.compare import compare
+from autofusion.tools.metrics import Metric, make_metric
+from autofusion.tools.samples import DataSet, Sample, made_up, open_data
+from autofusion.tools.verify.exact import book_session, exact_session, widened
+from autofusion.tools.verify.outputs import compare_outputs, same_bits
+from autofusion.tools.verify.sites import SiteChecker
+from autofusion.tools.verify.speed import slow_sites
+from autofusion.tools.verify.suspect import first_deviation
+from autofusion.tools.verify.tolerance import Tolerances
+
+AGAINST = ("level-off", "framework", "reference")
+Run = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to verify; plain data, so that it can be handed to a child process.
+
+    ``settings`` are the keywords of ``autofusion.compile``. ``against`` is one of AGAINST. ``samples`` is how many
+    samples of a data set steps 1 and 2 look at; the metrics see all. ``repeats`` is how often each is run.
+    """
+
+    model: str
+    settings: dict[str, Any]
+    shapes: dict[str, list[int]]
+    data: str = ""
+    against: str = "level-off"
+    tolerances: dict[str, float] | None = None
+    all_steps: bool = False
+    metrics: tuple[str, ...] = ()
+    decode: str = ""
+    samples: int = 2
+    repeats: int = 3
+    seed: int = 0
+    exact: bool = True
+    speed: bool = True
+    slower: float = 2.0
+
+
+def reference_run(against: str, path: Path, settings: Mapping[str, Any], off: Session, registry: Registry) -> Run:
+    """What results are compared with: level off, the framework itself, or the reference kernels."""
+    if against not in AGAINST:
+        raise OptionError(
+            f"cannot verify against '{against}': expected {', '.join(AGAINST)}{nearest(against, AGAINST)}"
+        )
+    if against == "level-off":
+        return off.run
+    if against == "reference":
+        return book_session(off.source, registry).run
+    options = LoadOptions(tuple(settings.get("inputs", ())), tuple(settings.get("outputs", ())))
+    return registry.frontend_for(path).reference(path, options)
+
+
+def compiled(model: str | Graph, settings: Mapping[str, Any], **more: Any) -> Session:
+    """The session of a model file or a graph."""
+    settings = dict(settings) | more
+    if isinstance(model, Graph):
+        settings.pop("inputs", None)
+        settings.pop("outputs", None)
+    return autofusion.compile(model, **settings)
+
+
+def verify_job(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+    """The job: ``request`` is a Request as a dict; returns the report's data."""
+    return _Verification(Request(**{**request, "metrics": tuple(request.get("metrics", ()))}), progress).run()
+
+
+class _Verification:
+    def __init__(self, request: Request, progress: Progress) -> None:
+        self.request, self.progress = request, progress
+        self.tolerances = Tolerances(request.tolerances or {})
+        self.data: dict[str, Any] = {
+            "model": request.model,
+            "against": request.against,
+            "cases": [],
+            "sites": [],
+            "outputs": [],
+            "repeats": [],
+            "speed": [],
+            "metrics": [],
+            "notes": [],
+        }
+
+    def run(self) -> dict[str, Any]:
+        request, progress = self.request, self.progress
+        registry = default_registry()
+        progress("loading the model")
+        settings = request.settings
+        names = {k: tuple(settings.get(k) or ()) for k in ("inputs", "outputs")}
+        source = autofusion.load(request.model, inputs=names["inputs"], outputs=names["outputs"])
+        progress("compiling at level off")
+        # Rule switches mean nothing at level off, kernel switches do: both sides run without what is switched off.
+        off = compiled(source, settings, level="off")
+        reference = reference_run(request.against, Path(request.model), names, off, registry)
+        progress("compiling")
+        full = compiled(source, settings)
+        self.data |= {"level": full.context.options.level.name.lower(), "threads": full.context.target.threads}
+        dataset = open_data(Path(request.data), source) if request.data else None
+        samples = self._samples(source, dataset)
+        exact: Session | None = exact_session(source, registry) if request.exact else None
+        checker = SiteChecker(full, self.tolerances, request.all_steps, progress)
+        for sample in samples:
+            exact = self._case(sample, full, off, reference, exact, checker)
+        if request.speed and request.settings.get("level") != "off":
+            self._speed(full, off, samples[0])
+        if dataset is not None and request.metrics:
+            self._metrics(dataset, full, reference)
+        return self.data
+
+    def _samples(self, source: Graph, dataset: DataSet | None) -> list[Sample]:
+        request = self.request
+        if dataset is not None:
+            return [dataset.sample(i) for i in range(min(request.samples, len(dataset)))]
+        if request.metrics:
+            raise OptionError(f"metric '{request.metrics[0]}' needs a data set: --data DIR")
+        return made_up(source, {n: tuple(s) for n, s in request.shapes.items()}, request.seed)
+
+    def _keep(self, checker: SiteChecker | None = None) -> None:
+        if checker is not None:
+            self.data["sites"] = [r.data() for r in checker.results.values()]
+        self.progress.keep(self.data)
+
+    # ---- steps 1 and 2 -----------------------------------------------------------------------------------------
+
+    def _case(
+        self, sample: Sample, full: Session, off: Session, reference: Run, exact: Session | None, checker: SiteChecker
+    ) -> Session | None:
+        """Look at one sample; return the session of the exact run, or None once it turned out not to work."""
+        progress, data, name = self.progress, self.data, sample.name
+        progress(f"{name}: reference run")
+        try:
+            expected = reference(sample.inputs)
+        except Exception as error:
+            if not sample.optional:
+                raise
+            data["cases"].append(
+                {"case": name, "shapes": sample.shapes, "skipped": f"the model does not take it: {error}"}
+            )
+            return exact
+        data["cases"].append({"case": name, "shapes": sample.shapes, "skipped": ""})
+        precise = None
+        if exact is not None:
+            progress(f"{name}: run in double precision")
+            try:
+                precise = exact.run({n: widened(np.asarray(v)) for n, v in sample.inputs.items()})
+            except Exception as error:  # an operator that exists in single precision only
+                data["notes"].append(f"no run in double precision: {type(error).__name__}: {error}")
+                exact = None
+        outputs = checker.run(sample.inputs, name)
+        self._keep(checker)
+        for _ in range(self.request.repeats - 1):
+            checker.run(sample.inputs, name)
+        different = 0
+        for number in range(self.request.repeats):
+            progress(f"{name}: run {number + 1}")
+            got = full.run(sample.inputs)
+            different += not same_bits(got, outputs)
+        rows = compare_outputs(got, expected, precise, self.tolerances)
+        data["outputs"] += [{"case": name} | row for row in rows]
+        data["repeats"].append({"case": name, "runs": self.request.repeats, "different": different})
+        if any(row["reason"] for row in rows):
+            progress(f"{name}: looking for the first value that deviates")
+            found = self._suspect(full, off, sample)
+            if found is not None:
+                data["notes"].append(f"{name}: {found}")
+        self._keep(checker)
+        return exact
+
+    def _suspect(self, full: Session, off: Session, sample: Sample) -> str | None:
+        try:
+            return first_deviation(full, off, sample.inputs)
+        except AutofusionError as error:
+            return f"the first value that deviates was not found: {error}"
+
+    # ---- speed and metrics -------------------------------------------------------------------------------------
+
+    def _speed(self, full: Session, off: Session, sample: Sample) -> None:
+        self.progress("measuring each site")
+        rows = slow_sites(full, off, sample.inputs, self.request.slower)
+        if any(row["reason"] for row in rows):
+            # Once more: what another program disturbed is not slow twice at the same place.
+            again = {(r["site"], r["kernel"]): r for r in slow_sites(full, off, sample.inputs, self.request.slower)}
+            rows = [_faster(row, again.get((row["site"], row["kernel"]), row)) for row in rows]
+        self.data["speed"] = rows
+        self._keep()
+
+    def _metrics(self, dataset: DataSet, full: Session, reference: Run) -> None:
+        runs: dict[str, Run] = {"fused": full.run, "reference": reference}
+        values: dict[str, dict[str, float]] = {name: {} for name in self.request.metrics}
+        worst = None
+        counted: dict[str, list[Metric]] = {
+            side: [make_metric(n, charset=dataset.charset, decode=self.request.decode) for n in self.request.metrics]
+            for side in runs
+        }
+        for index in range(len(dataset)):
+            sample = dataset.sample(index)
+            results = {}
+            for side, run in runs.items():
+                self.progress(f"metrics: sample '{sample.name}' ({index + 1} of {len(dataset)}), {side}")
+                results[side] = run(sample.inputs)
+                for metric in counted[side]:
+                    metric.add(results[side], sample.targets)
+            apart = compare(results["fused"], results["reference"])
+            worst = apart if worst is None else worst.worse(apart)
+        for side, metrics in counted.items():
+            for metric in metrics:
+                values[metric.name][side] = metric.value()
+        self.data["metrics"] = [{"metric": n, "samples": len(dataset), **v} for n, v in values.items()]
+        if worst is not None:
+            self.data["notes"].append(
+                f"over all {len(dataset)} samples: largest error {worst.max_over_range:.2e} of the range, "
+                f"mean relative {worst.mean_relative:.2e}"
+            )
+        self._keep()
+
+
+def _faster(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
+    return a if not a["reason"] or a["seconds"] - a["before"] < b["seconds"] - b["before"] else b

@@ -1,0 +1,180 @@
+"""Step 1: every fused site on its own. The kernel's result against its body by the reference kernels, on real operands.
+
+The production plan runs, and each step is judged as it passes, in tails and control-flow bodies too. Passes are
+repeated: the same operands must give the same bits, or the kernel depends on something that it should not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from autofusion.errors import AutofusionError
+from autofusion.ir.graph import FUSED, Node
+from autofusion.lowering.plan import Step
+from autofusion.runtime.executor import Stage
+from autofusion.runtime.session import Session
+from autofusion.tools.verify.exact import Book, body_of
+from autofusion.tools.verify.tolerance import EQUAL, Judged, Tolerances, judge, perturbed
+
+UNSTABLE = "the same operands gave different results in different runs"
+
+
+@dataclass(slots=True)
+class SiteResult:
+    """What was found of one step, over all cases and passes; ``judged`` is the worst."""
+
+    site: str
+    nodes: tuple[str, ...]
+    operators: tuple[str, ...]
+    rule: str
+    kind: str
+    kernel: str
+    version: str
+    judged: Judged = EQUAL
+    case: str = ""
+    runs: int = 0
+    unstable: bool = False
+    note: str = ""
+
+    @property
+    def fused(self) -> bool:
+        """True for a fused site, False for an ordinary step."""
+        return bool(self.kind)
+
+    @property
+    def reason(self) -> str:
+        """What is wrong, or an empty string."""
+        return self.judged.reason or (UNSTABLE if self.unstable else "")
+
+    def data(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "site": self.site,
+            "nodes": list(self.nodes),
+            "operators": list(self.operators),
+            "rule": self.rule,
+            "kind": self.kind,
+            "kernel": self.kernel,
+            "version": self.version,
+            "error": self.judged.error,
+            "limit": self.judged.limit,
+            "share": self.judged.share,
+            "case": self.case,
+            "runs": self.runs,
+            "reason": self.reason,
+            "note": self.note,
+        }
+
+
+def site_name(node: Node) -> str:
+    """What reports and switches call a step: the source node that its anchor stands for."""
+    return node.name if node.name in node.origin or not node.origin else node.origin[0]
+
+
+@dataclass(slots=True)
+class SiteChecker:
+    """Judges the steps of a session's runs. ``all_steps`` judges ordinary steps as well as fused ones."""
+
+    session: Session
+    tolerances: Tolerances = field(default_factory=Tolerances)
+    all_steps: bool = False
+    progress: Callable[[str], None] = lambda doing: None
+    results: dict[tuple[str, ...], SiteResult] = field(default_factory=dict)
+    _book: Book | None = None
+    _seen: dict[tuple[Any, ...], set[bytes]] = field(default_factory=dict)
+    _case: str = ""
+
+    def run(self, inputs: Mapping[str, Any], case: str) -> dict[str, Any]:
+        """Run the session once, judging each step; return its outputs."""
+        session = self.session
+        self._case = case
+        given = session.arguments(inputs)
+        stage = session.executor.stage(session.executor.key(given))
+        session.context.observer = self._observe
+        try:
+            outputs = self._observe(stage, given)
+        finally:
+            session.context.observer = None
+        return dict(zip(session.graph.output_names, outputs, strict=True))
+
+    def _observe(self, stage: Stage, inputs: Sequence[Any]) -> list[Any]:
+        steps = stage.runner.plan.steps
+        self._announce(steps, 0)
+
+        def see(number: int, step: Step, operands: list[Any], results: list[Any]) -> None:
+            if not step.is_reorder and (self.all_steps or step.node.op == FUSED):
+                self._judge(step, operands, results)
+            self._announce(steps, number + 1)
+
+        # Looking at every step, not only at fused ones, tells exactly which one a crash was in.
+        results = stage.runner.run_watched(inputs, range(len(steps)), see)
+        self.progress(f"{self._case}: finishing")
+        return stage.join(results)
+
+    def _announce(self, steps: Sequence[Step], number: int) -> None:
+        if number < len(steps):
+            step = steps[number]
+            self.progress(f"{self._case}: running {step.kernel} at '{site_name(step.node)}'")
+
+    def _judge(self, step: Step, operands: list[Any], results: list[Any]) -> None:
+        node = step.node
+        key = (step.kernel, node.name, *node.origin)
+        found = self.results.get(key)
+        if found is None:
+            found = self.results[key] = SiteResult(
+                site_name(node),
+                node.origin or (node.name,),
+                tuple(n.op for n in node.body.nodes) if node.op == FUSED else (node.op,),
+                str(node.attr("rule", "")),
+                str(node.attr("kind", "")),
+                step.kernel,
+                step.pack.version,
+            )
+        found.runs += 1
+        variable = [x for v, x in zip(node.inputs, operands, strict=True) if v is not None and v.const is None]
+        inputs, outputs = _digest(variable), _digest(results)
+        before = self._seen.setdefault((node, inputs), set())
+        if outputs in before:
+            return
+        found.unstable = found.unstable or bool(before)
+        before.add(outputs)
+        self._compare(step, operands, results, found)
+
+    def _compare(self, step: Step, operands: list[Any], results: list[Any], found: SiteResult) -> None:
+        if self._book is None:
+            self._book = Book(self.session.context.oracle, self.session.context.target)
+        body = body_of(step.node)
+        operands = [x for v, x in zip(step.node.inputs, operands, strict=True) if v is not None]
+        try:
+            plain = self._book.plain(body, operands)
+        except AutofusionError as error:
+            found.note = f"not judged: {error}"
+            return
+        exact: Sequence[Any] = [None] * len(plain)
+        moved: Sequence[Any] = exact
+        try:
+            exact = self._book.exact(body, operands)
+            moved = self._book.exact(body, [perturbed(x) for x in operands])
+        except Exception as error:  # some operators exist in single precision only
+            found.note = f"compared in single precision: {type(error).__name__}: {error}"
+        for value, got, want, precise, other in zip(step.node.outputs, results, plain, exact, moved, strict=True):
+            if value.use_count and isinstance(got, np.ndarray):
+                judged = judge(got, want, precise, other, self.tolerances, step.offer.numerics)
+                if judged.share > found.judged.share:
+                    found.judged, found.case = judged, self._case
+
+
+def _digest(values: Sequence[Any]) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    for value in values:
+        if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+            digest.update(str((value.dtype.str, value.shape)).encode())
+            digest.update(np.ascontiguousarray(value).view(np.uint8).reshape(-1).data if value.size else b"")
+        else:
+            digest.update(repr(value).encode())
+    return digest.digest()
