@@ -159,6 +159,9 @@ class _Binding:
         self.operands = bind_epilogue(self.epilogue, inputs, self.blocks, self.lanes, y.shape)
         self.phases = phases(self.geometry)
         self.batch_is_row = self._batch_is_row()
+        # Phases of the same size read the same pixels: they are groups like those of filters, and a row of pixels can
+        # meet all of them while it is in the cache.
+        self.phases_are_groups = len({phase.count for phase in self.phases}) == 1
         self._tables: dict[tuple[int, int], tuple[np.ndarray, ...]] = {}
 
     # --- shape of the iteration ---------------------------------------------------------------------------------------
@@ -195,7 +198,7 @@ class _Binding:
         merged = self._merged()
         made = []
         for image in range(g.batch):
-            for variant, phase in enumerate(self.phases):
+            for variant, phase in enumerate(self.phases[:1] if self.phases_are_groups else self.phases):
                 depths, rows, pixels = merged or phase.count
                 for depth in range(depths):
                     out = (phase.first[0] + depth * phase.step[0], phase.first[1], phase.first[2])
@@ -304,16 +307,19 @@ class _Binding:
         filters = filter_groups(splits, lanes, g.filters, g.group_channels, g.group_filters)
         packed, starts = self._packed(filters)
         bias = padded_vector(self.parts.bias, self.blocks + 8, lanes)
-        groups = [self._group(f, tuple(s[i] for s in starts)) for i, f in enumerate(filters)]
         made = []
         for vectors in dict.fromkeys(f.vectors for f in filters):
-            chosen = [i for i, f in enumerate(filters) if f.vectors == vectors]
-            made.append(
-                self._step(vectors, [filters[i] for i in chosen], [groups[i] for i in chosen], planes, packed, bias)
-            )
+            groups = [
+                group
+                for i, f in enumerate(filters)
+                for group in self._groups(f, tuple(s[i] for s in starts))
+                if f.vectors == vectors
+            ]
+            channels = max(f.last - f.first for f in filters if f.vectors == vectors)
+            made.append(self._step(vectors, channels, groups, planes, packed, bias))
         return [replace(step, barrier=False) for step in made[:-1]] + made[-1:]
 
-    def _group(self, filters: FilterGroup, starts: tuple[int, ...]) -> Group:
+    def _groups(self, filters: FilterGroup, starts: tuple[int, ...]) -> list[Group]:
         source = filters.block * self.xs.block if self.form is Form.DEPTHWISE else 0
         # Filter groups that read the same channels share their tables; depthwise ones only differ in where they start.
         key = (0, 0) if self.form is Form.DEPTHWISE else (filters.first, filters.last)
@@ -321,7 +327,21 @@ class _Binding:
             self._tables[key] = tuple(self._table(filters, phase) for phase in self.phases)
         tables = self._tables[key]
         operands = tuple(filters.block * o.strides.block for o in self.operands)
-        return Group(source, starts, tables, filters.block * self.lanes, filters.block * self.ys.block, operands)
+        group = Group(source, starts, tables, filters.block * self.lanes, filters.block * self.ys.block, operands)
+        if not self.phases_are_groups:
+            return [group]
+        return [
+            replace(
+                group,
+                weights=(start,),
+                tables=(table,),
+                output=group.output + _offset(self.ys, 0, phase.first),
+                operands=tuple(
+                    base + _offset(o.strides, 0, phase.first) for base, o in zip(operands, self.operands, strict=True)
+                ),
+            )
+            for phase, start, table in zip(self.phases, starts, tables, strict=True)
+        ]
 
     def _pixel(self) -> tuple[int, int]:
         """Floats between neighbouring output pixels in input and output."""
@@ -345,7 +365,7 @@ class _Binding:
     def _step(
         self,
         vectors: int,
-        filters: Sequence[FilterGroup],
+        channels: int,
         groups: Sequence[Group],
         planes: Sequence[Plane],
         packed: np.ndarray,
@@ -359,14 +379,14 @@ class _Binding:
         for operand, row in zip(self.operands, rows[2], strict=True):
             header += [operand.strides.block, row]
         load = Load(
-            groups=len(filters),
+            groups=len(groups),
             group_floats=max(int(t[:, 1].sum()) for g in groups for t in g.tables) * vectors * self.lanes,
             input_floats=self.geometry.batch * self.geometry.channels * math.prod(a.size for a in self.geometry.axes),
             tiles=sum(p.rows * cover(self.isa, vectors, p.pixels, depthwise).tiles for p in planes),
             rows=sum(p.rows for p in planes),
             pixels=sum(p.rows * p.pixels for p in planes),
-            channels=max(f.last - f.first for f in filters),
-            taps=self.geometry.taps,
+            channels=channels,
+            taps=max(math.prod(map(len, phase.taps)) for phase in self.phases),
         )
         cut = schedule(load, self.workers, self.target)
         params = parameters(

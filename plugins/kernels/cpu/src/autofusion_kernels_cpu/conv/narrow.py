@@ -142,7 +142,7 @@ class NarrowConv:
     def _weights(self, context: BindContext, group: FilterGroup, isa: Isa) -> np.ndarray:
         """Packed weights of the only group, kept for the session."""
         weights = self.parts.weights
-        key = ("conv.narrow", id(weights), isa.name, tuple(self.taps))
+        key = ("conv.narrow", id(weights), isa.name, self.geometry.transposed, tuple(self.taps))
         entry = context.cache.get(key)
         if entry is None:
             entry = (weights, pack_blocked(self._lanes(weights), [group], isa.lanes, self.interleave.lanes)[0])
