@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from autofusion.fusion.rule import RulePack
-from autofusion_rules_conv import batch_norm, epilogue, fold_affine, fold_input, fold_pad
+from autofusion_rules_conv import batch_norm, epilogue, fold_affine, fold_input, fold_pad, global_pool
 
 PACK = RulePack(
     name="conv",
     version="0.1.0",
-    rules=(*batch_norm.RULES, *fold_affine.RULES, *fold_input.RULES, *fold_pad.RULES, *epilogue.RULES),
+    rules=(
+        *batch_norm.RULES,
+        *fold_affine.RULES,
+        *fold_input.RULES,
+        *fold_pad.RULES,
+        *global_pool.RULES,
+        *epilogue.RULES,
+    ),
     kinds={"conv": "1"},
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autofusion.fusion.facts import is_float
+from autofusion.fusion.facts import fits_into, is_float, is_parameter, not_constant
 from autofusion.fusion.pattern import Match, either, op, var
 from autofusion.fusion.rule import Builder, Refusal, RewriteRule, Stage
 from autofusion.ir.graph import Node, Value
@@ -122,4 +122,41 @@ GEMM_TRANSPOSE = RewriteRule(
     """,
 )
 
-RULES = (GEMM_CONSTANTS, GEMM_TRANSPOSE)
+# ---- bias ----------------------------------------------------------------------------------------------------------
+
+
+def _check_bias(match: Match) -> Refusal | None:
+    product, bias = match.node("product"), match["bias"]
+    for value in product.inputs:
+        if not _is_matrix(value):
+            return Refusal(f"{product.label}: an operand is not a floating-point matrix", value or product)
+    if bias.const is None:
+        return Refusal(f"{match.root.label}: {not_constant(bias)}", bias)
+    result = product.output.shape
+    if bias.dtype != product.output.dtype or not fits_into(bias.shape, result):
+        return Refusal(f"{match.root.label}: '{bias.name}' may enlarge the product", bias)
+    return None
+
+
+def _with_bias(match: Match, builder: Builder) -> list[Value]:
+    a, b = match.node("product").inputs
+    return [builder.op("Gemm", a, b, match["bias"], name=match.node("product").name)]
+
+
+GEMM_BIAS = RewriteRule(
+    "transformer.gemm_bias",
+    op("Add", op("MatMul", var("a"), var("b"), name="product"), var("bias", where=is_parameter)),
+    _with_bias,
+    _check_bias,
+    stage=Stage.FOLD,
+    priority=-10,
+    doc="""Let the product of two matrices add its bias.
+
+    Before: %y = Add(MatMul(%a, %b), %c)            %a, %b: matrices
+    After:  %y = Gemm(%a, %b, %c)
+    Refuses when: an operand has more than two axes; the bias is no constant, may be overridden by the caller, or may
+    enlarge the product; the product is used elsewhere.
+    """,
+)
+
+RULES = (GEMM_CONSTANTS, GEMM_TRANSPOSE, GEMM_BIAS)
