@@ -1,7 +1,8 @@
-"""``autofusion explain``: what was fused, what was not and why, which kernel runs what."""
+"""``autofusion explain``: what was fused, what was not and why, which kernel runs what; and what differs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,30 +16,82 @@ from autofusion.cli.options import compile_options, echo_json, json_option, mode
 @click.argument("node", required=False)
 @shape_option
 @click.option("--graph", is_flag=True, help="Print the fused graph in the text form of the IR as well.")
+@click.option("--diff", "compared", is_flag=True, help="Compare two: explain --diff A B (see above).")
 @compile_options
 @json_option
 def command(
-    model: Path, node: str | None, shapes: tuple[str, ...], graph: bool, as_json: bool, settings: dict[str, Any]
+    model: Path,
+    node: str | None,
+    shapes: tuple[str, ...],
+    graph: bool,
+    compared: bool,
+    as_json: bool,
+    settings: dict[str, Any],
 ) -> None:
-    """Explain what Autofusion does with MODEL, or with one source NODE of it."""
-    import autofusion
-    from autofusion.tools import explain, inputs
+    """Explain what Autofusion does with MODEL, or with one source NODE (or site, or rule) of it.
 
-    session = autofusion.compile(model, shapes=inputs.parse_shapes(shapes) or None, **settings)
-    if not session.stages:
-        session.run(inputs.random_inputs(session.graph, {}))
+    With --diff, MODEL and NODE are the two sides of a comparison: sites lost, gained and changed. Each is a model, a
+    model at a level (net.onnx@basic), or a file that explain --json wrote, by another version or on another machine.
+    """
+    from autofusion.errors import OptionError
+    from autofusion.tools import explain
+
+    if compared:
+        if node is None:
+            raise OptionError("--diff compares two: explain --diff A B, each a model, MODEL@LEVEL or a ledger.json")
+        _diff(str(model), node, shapes, settings, as_json)
+        return
+    session, baseline = _compile(model, shapes, settings)
     if as_json:
-        data = explain.as_data(session)
+        data = explain.as_data(session, baseline)
         if node is not None:
             explain.node(session, node)
-            data["records"] = [r for r in data["records"] if node in r["nodes"] or r["site"] == node]
-            data["steps"] = [s for s in data["steps"] if node in s["origin"]]
+            data["records"] = [r for r in data["records"] if _names(r, node)]
+            data["steps"] = [s for s in data["steps"] if node in (*s["origin"], s["node"])]
         echo_json(data)
         return
-    lines = explain.whole(session) if node is None else explain.node(session, node)
+    lines = explain.whole(session, baseline) if node is None else explain.node(session, node)
     click.echo("\n".join(lines))
     if graph:
         from autofusion.ir.text import to_text
 
         for plan in explain.plans(session):
             click.echo(to_text(plan.graph, with_names=True))
+
+
+def _compile(model: Path, shapes: tuple[str, ...], settings: Mapping[str, Any]) -> tuple[Any, Any]:
+    import autofusion
+    from autofusion.tools import baseline, inputs
+
+    stated = inputs.parse_shapes(shapes)
+    session = autofusion.compile(model, shapes=stated or None, **settings)
+    baseline.planned(session, stated)
+    return session, baseline.unfused(session)
+
+
+def _names(record: Mapping[str, Any], name: str) -> bool:
+    made = record.get("fused_node", "").split(", ")
+    return name in (*record["nodes"], record["site"], record["rule"].split("@")[0], *made)
+
+
+def _diff(a: str, b: str, shapes: tuple[str, ...], settings: Mapping[str, Any], as_json: bool) -> None:
+    from autofusion.tools import ledger_diff
+
+    found = ledger_diff.diff(_ledger(a, shapes, settings), _ledger(b, shapes, settings), (Path(a).name, Path(b).name))
+    if as_json:
+        echo_json(ledger_diff.as_data(found))
+    else:
+        click.echo("\n".join(ledger_diff.lines(found)))
+
+
+def _ledger(side: str, shapes: tuple[str, ...], settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    from autofusion.tools import explain, ledger_diff
+
+    if side.endswith(".json"):
+        return ledger_diff.read(Path(side))
+    path, at, level = side.rpartition("@")
+    if at and not Path(side).exists():
+        session, _ = _compile(Path(path), shapes, {**settings, "level": level})
+    else:
+        session, _ = _compile(Path(side), shapes, settings)
+    return explain.as_data(session)

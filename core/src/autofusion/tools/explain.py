@@ -4,34 +4,74 @@ data.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
 from autofusion.errors import OptionError, nearest
 from autofusion.fusion.ledger import Record, Verdict
-from autofusion.ir.graph import FUSED
+from autofusion.ir.graph import FUSED, Node
 from autofusion.lowering.plan import Plan, Step
+from autofusion.runtime.control import ControlPack
 from autofusion.runtime.session import Session
+from autofusion.tools import words
+
+_OPTIONAL = (
+    "operators", "reason", "culprit", "hint", "kind", "kernel", "before", "after", "fused_node", "stage",
+    "memory_before", "memory_after",
+)  # fmt: skip
+_SOME = 3
+"""Places that are named where only their number matters."""
 
 
-def as_data(session: Session) -> dict[str, Any]:
-    """Everything ``explain`` knows, ready for JSON. Times are seconds."""
+def plans(session: Session) -> list[Plan]:
+    """The plan of the last compiled stage, then those of its tails and of control-flow bodies."""
+    return [stage.runner.plan for stage in session.stages]
+
+
+def peak_bytes(session: Session) -> int:
+    """Largest number of bytes of activations alive at once, over all plans."""
+    return max((plan.peak_bytes for plan in plans(session)), default=0)
+
+
+def arena_bytes(session: Session) -> int:
+    """Bytes that all plans set aside for activations."""
+    return sum(plan.arena_bytes for plan in plans(session))
+
+
+# ---- data -------------------------------------------------------------------------------------------------------
+
+
+def as_data(session: Session, baseline: Session | None = None) -> dict[str, Any]:
+    """Everything ``explain`` knows, ready for JSON. Times are seconds.
+
+    ``baseline`` is the same model at level off; its steps, time and memory are told as ``before``.
+    """
     ledger = session.ledger
+    steps = [s for plan in plans(session) for s in plan.steps]
     return {
+        "model": session.source.name,
         "level": session.context.options.level.name.lower(),
         "threads": session.context.target.threads,
         "counts": ledger.counts(),
         "records": [record_data(r) for r in ledger.records],
-        "steps": [step_data(s) for plan in plans(session) for s in plan.steps],
-        "arena_bytes": sum(plan.arena_bytes for plan in plans(session)),
-        "peak_bytes": max(plan.peak_bytes for plan in plans(session)),
+        "steps": [step_data(s) for s in steps],
+        **_totals(session),
+        **({} if baseline is None else {"before": {"steps": _step_count(baseline), **_totals(baseline)}}),
         "rule_seconds": dict(ledger.rule_seconds),
     }
 
 
-def plans(session: Session) -> list[Plan]:
-    """The plan of the last compiled stage, then those of its tails."""
-    return [stage.runner.plan for stage in session.stages]
+def _totals(session: Session) -> dict[str, Any]:
+    return {
+        "predicted": sum(s.seconds for plan in plans(session) for s in plan.steps),
+        "arena_bytes": arena_bytes(session),
+        "peak_bytes": peak_bytes(session),
+    }
+
+
+def _step_count(session: Session) -> int:
+    return sum(len(plan.steps) for plan in plans(session))
 
 
 def record_data(record: Record) -> dict[str, Any]:
@@ -42,7 +82,7 @@ def record_data(record: Record) -> dict[str, Any]:
         "site": record.site,
         "nodes": list(record.nodes),
     }
-    for name in ("operators", "reason", "culprit", "hint", "kind", "kernel", "before", "after", "fused_node", "stage"):
+    for name in _OPTIONAL:
         value = getattr(record, name)
         if value not in ("", None, ()):
             data[name] = list(value) if isinstance(value, tuple) else value
@@ -61,95 +101,166 @@ def step_data(step: Step) -> dict[str, Any]:
     }
     if step.losers:
         data["lost"] = [{"kernel": k, "predicted": s} for k, s in step.losers]
-    if step.refusals:
-        data["refused"] = [{"pack": p, "reason": r} for p, r in step.refusals]
+    if refusals(step):
+        data["refused"] = [{"pack": p, "reason": r} for p, r in refusals(step)]
     return data
 
 
-def summary(session: Session) -> list[str]:
-    """The short form: counts of verdicts, memory, kernels that are not the fast ones."""
+def refusals(step: Step) -> list[tuple[str, str]]:
+    """(pack, reason) of the packs that would not run the step; that core's own runs control flow only goes unsaid."""
+    return [(pack, reason) for pack, reason in step.refusals if pack != ControlPack.name]
+
+
+# ---- the whole model as text ------------------------------------------------------------------------------------
+
+
+def summary(session: Session, baseline: Session | None = None) -> list[str]:
+    """The short form: counts of verdicts, steps, memory, kernels that are not the fast ones."""
     counts = session.ledger.counts()
     steps = [s for plan in plans(session) for s in plan.steps]
-    lines = [
-        "verdicts: " + ", ".join(f"{n} {v}" for v, n in counts.items() if n)
-        if any(counts.values())
-        else "verdicts: none (no rule ran)"
-    ]
-    lines.append(
-        f"steps: {len(steps)}, of which {sum(s.is_reorder for s in steps)} layout changes; "
-        f"memory {_bytes(max(p.arena_bytes for p in plans(session)))}"
-    )
+    told = ", ".join(f"{n} {v}" for v, n in counts.items() if n)
+    lines = [f"verdicts: {told}" if told else "verdicts: none (no rule ran)"]
+    was = "" if baseline is None else f"{_step_count(baseline)} at level off -> "
+    lines.append(f"steps: {was}{len(steps)}, of which {sum(s.is_reorder for s in steps)} layout changes")
+    peak = words.size(peak_bytes(session))
+    memory = f"memory: {words.size(arena_bytes(session))} for activations, at most {peak} alive"
+    if baseline is not None:
+        memory += f" (level off: {words.size(arena_bytes(baseline))}, {words.size(peak_bytes(baseline))} alive)"
+        before, after = _totals(baseline)["predicted"], _totals(session)["predicted"]
+        lines.append(f"predicted: {words.time(before)} at level off -> {words.time(after)}")
+    lines.append(memory)
     slow = sorted({f"{s.node.op}" for s in steps if s.pack.oracle})
     if slow:
         lines.append(f"no fast kernel, reference used for: {', '.join(slow)}")
     return lines
 
 
-def whole(session: Session) -> list[str]:
-    """The long form: every fused site, every refused site, every step with its kernel."""
-    lines = [*summary(session), ""]
+def whole(session: Session, baseline: Session | None = None) -> list[str]:
+    """The long form: every fused site, what was rewritten, every refused site, every step with its kernel."""
     records = session.ledger.records
-    lines += _section("fused", (r for r in records if r.verdict is Verdict.FUSED and r.kind), _fused)
-    lines += _section("rewritten", (r for r in records if r.verdict is Verdict.FUSED and not r.kind), _fused)
-    lines += _section("not fused", (r for r in records if r.verdict is not Verdict.FUSED), _refused)
+    fused = sorted((r for r in records if r.verdict is Verdict.FUSED and r.kind), key=lambda r: -(r.gain or 0.0))
+    lines = [*summary(session, baseline), ""]
+    lines += _section("fused, by predicted gain", [line for r in fused for line in _fused(r)], len(fused))
+    rewritten = [r for r in records if r.verdict is Verdict.FUSED and not r.kind]
+    lines += _section("rewritten", list(_counted(rewritten)), len(rewritten))
+    overlapped = [r for r in records if r.verdict is Verdict.OVERLAPPED]
+    refused = [r for r in records if r.verdict not in (Verdict.FUSED, Verdict.OVERLAPPED)]
+    lines += _section("not fused", [line for r in refused for line in _refused(r)], len(refused))
+    lines += _section("lost their nodes to another site", list(_counted(overlapped)), len(overlapped))
     lines.append("steps:")
     for plan in plans(session):
         for step in plan.steps:
-            what = step.node.op if step.node.op != FUSED else f"Fused {step.node.attrs['kind']}"
-            lines.append(
-                f"  {step.kernel:32} {what:18} {', '.join(step.node.origin) or step.node.name}  ({_time(step.seconds)})"
-            )
+            place = ", ".join(step.node.origin) or step.node.name
+            lines.append(f"  {step.kernel:32} {_what(step.node):18} {place}  ({words.time(step.seconds)})")
     return lines
+
+
+def _section(title: str, lines: list[str], count: int) -> list[str]:
+    return [f"{title} ({count}):", *(f"  {line}" for line in lines), ""] if count else []
+
+
+def _counted(records: Iterable[Record]) -> Iterator[str]:
+    by_rule = groupby(sorted(records, key=lambda r: r.rule), key=lambda r: r.rule)
+    told = [(rule, [r.site for r in group]) for rule, group in by_rule]
+    for rule, sites in sorted(told, key=lambda row: -len(row[1])):
+        more = f" and {len(sites) - _SOME} more" if len(sites) > _SOME else ""
+        yield f"{len(sites):4}x {rule}: {', '.join(sites[:_SOME])}{more}"
+
+
+def _what(node: Node) -> str:
+    return node.op if node.op != FUSED else f"Fused {node.attrs['kind']}"
+
+
+def _gain(record: Record) -> str:
+    if record.before is None or record.after is None:
+        return ""
+    text = f"predicted {words.time(record.before)} -> {words.time(record.after)}"
+    if record.memory_before is not None and record.memory_after is not None:
+        text += f", memory alive {words.size(record.memory_before)} -> {words.size(record.memory_after)}"
+    return text
+
+
+def _fused(record: Record) -> Iterator[str]:
+    kernel = f" by {record.kernel}" if record.kernel else ""
+    yield f"[{record.rule}]{kernel} at '{record.site}'" + (f": {_gain(record)}" if _gain(record) else "")
+    yield f"    {' + '.join(record.nodes)}"
+
+
+def _refused(record: Record) -> Iterator[str]:
+    yield f"[{record.rule}] {record.verdict.value} at '{record.site}': {record.reason or ' + '.join(record.nodes)}"
+    if record.culprit:
+        yield f"    at fault: '{record.culprit}'"
+    if record.hint:
+        yield f"    {record.hint}"
+    if _gain(record):
+        yield f"    {_gain(record)}"
+
+
+# ---- one place as text ------------------------------------------------------------------------------------------
 
 
 def node(session: Session, name: str) -> list[str]:
-    """Everything about one source node: the records that name it and the steps that run it."""
-    known = {n for r in session.ledger.records for n in r.nodes} | {
-        o for plan in plans(session) for s in plan.steps for o in s.node.origin
-    }
-    known |= {o for n in session.source.nodes for o in n.origin}
+    """Everything about one source node, site or fused node, or about one rule: the records and steps that name it.
+
+    Raises OptionError, with the nearest names, for one that the model and the rules do not have.
+    """
+    records = session.ledger.records
+    sources = {o: n for n in session.source.nodes for o in (n.origin or (n.name,))}
+    known = {n for r in records for n in (*r.nodes, r.site, *r.fused_node.split(", "))} | sources.keys()
+    known |= {n for plan in plans(session) for s in plan.steps for n in (s.node.name, *s.node.origin)}
+    known.discard("")
+    rules = {b.split("@")[0] for b in (*session.ledger.rule_seconds, *(r.rule for r in records))}
+    if name in rules and name not in known:
+        return _rule(session, name)
     if name not in known:
-        raise OptionError(f"the model has no node '{name}'{nearest(name, known)}")
+        raise OptionError(f"the model has no node '{name}'{nearest(name, known | rules)}")
     lines = [f"{name}:"]
-    for record in session.ledger.records:
-        if name in record.nodes or record.site == name:
-            lines.append("  " + (_fused(record) if record.verdict is Verdict.FUSED else _refused(record)))
-    for plan in plans(session):
-        for step in plan.steps:
-            if name in step.node.origin:
-                lines.append(f"  runs in {step.kernel} (pack {step.pack.version}), predicted {_time(step.seconds)}")
-                lines += [f"    lost: {kernel}, predicted {_time(seconds)}" for kernel, seconds in step.losers]
-                lines += [f"    refused: {pack}: {reason}" for pack, reason in step.refusals]
-        for view, how in plan.views:
-            if name in view.origin:
-                lines.append(f"  costs nothing: {how}")
+    if name in sources:
+        lines.append(f"  {_signature(sources[name])}")
+    about = [r for r in records if name in r.nodes or r.site == name or name in r.fused_node.split(", ")]
+    fused = [r for r in about if r.verdict is Verdict.FUSED and r.kind]
+    rewritten = [r for r in about if r.verdict is Verdict.FUSED and not r.kind]
+    others = [r for r in about if r.verdict is not Verdict.FUSED]
+    lines += _part("rewritten by", (f"[{r.rule}] {' + '.join(r.nodes)}" for r in rewritten))
+    lines += _part("fused by", (line for r in fused for line in _fused(r)))
+    lines += _part("not fused by", (line for r in others for line in _refused(r)))
+    lines += _runs(session, name)
     return lines
 
 
-def _section(title: str, records: Iterable[Record], line: Any) -> list[str]:
-    lines = [f"  {line(r)}" for r in records]
-    return [f"{title} ({len(lines)}):", *lines, ""] if lines else []
+def _rule(session: Session, name: str) -> list[str]:
+    about = [r for r in session.ledger.records if r.rule.split("@")[0] == name]
+    seconds = session.ledger.rule_seconds.get(name, 0.0)
+    lines = [f"rule {name}: {words.counted(len(about), 'record')}, {words.time(seconds)} of matching"]
+    lines += _part("applied", (line for r in about if r.verdict is Verdict.FUSED for line in _fused(r)))
+    lines += _part("not applied", (line for r in about if r.verdict is not Verdict.FUSED for line in _refused(r)))
+    return lines
 
 
-def _fused(record: Record) -> str:
-    gain = ""
-    if record.before is not None and record.after is not None:
-        gain = f": {_time(record.before)} -> {_time(record.after)}"
-    kernel = f" by {record.kernel}" if record.kernel else ""
-    return f"[{record.rule}]{kernel} {' + '.join(record.nodes)}{gain}"
+def _part(title: str, lines: Iterable[str]) -> list[str]:
+    found = [f"    {line}" for line in lines]
+    return [f"  {title}:", *found] if found else []
 
 
-def _refused(record: Record) -> str:
-    hint = f" ({record.hint})" if record.hint else ""
-    price = ""
-    if record.before is not None and record.after is not None:
-        price = f" [{_time(record.before)} -> {_time(record.after)}]"
-    return f"[{record.rule}] {record.verdict.value}: {record.reason or ' + '.join(record.nodes)}{price}{hint}"
+def _signature(source: Node) -> str:
+    operands = ", ".join("-" if v is None else f"{v.name} {v.type}" for v in source.inputs)
+    return f"{source.op}({operands}) -> {', '.join(f'{v.name} {v.type}' for v in source.outputs)}"
 
 
-def _time(seconds: float) -> str:
-    return f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
-
-
-def _bytes(count: int) -> str:
-    return f"{count / 1e6:.1f} MB"
+def _runs(session: Session, name: str) -> list[str]:
+    lines = []
+    for plan in plans(session):
+        for step in plan.steps:
+            if name not in (*step.node.origin, step.node.name):
+                continue
+            others = [o for o in step.node.origin if o != name]
+            beside = f" with {words.counted(len(others), 'other node')}" if others and not step.is_reorder else ""
+            lines.append(
+                f"  runs{beside} in {step.kernel} (pack {step.pack.version}), predicted {words.time(step.seconds)}"
+            )
+            lines += [f"    slower: {kernel}, predicted {words.time(seconds)}" for kernel, seconds in step.losers]
+            lines += [f"    refused by {pack}: {reason}" for pack, reason in refusals(step)]
+        for view, how in plan.views:
+            if name in view.origin:
+                lines.append(f"  costs nothing: {how}")
+    return lines or ["  not run: its results are constants for these shapes, or part of what replaced it"]

@@ -1,0 +1,37 @@
+"""A session with all its plans made, and the same model at level off for the same shapes: what it is compared with."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from autofusion.fusion.rule import Level
+from autofusion.ir.graph import Graph
+from autofusion.ir.types import TensorType
+from autofusion.runtime.session import Session
+from autofusion.tools.inputs import random_inputs
+
+
+def planned(session: Session, shapes: Mapping[str, Sequence[int]], feeds: Mapping[str, Any] | None = None) -> Session:
+    """``session`` with every plan made. Where something is only planned as it runs (open shapes, tails, bodies of
+    control flow), it is run once, on ``feeds`` or on random inputs of ``shapes``.
+    """
+    bodies = any(isinstance(a, Graph) for n in session.graph.nodes for a in n.attrs.values())
+    if not session.stages or session.stage.tail is not None or bodies:
+        session.run(feeds if feeds is not None else random_inputs(session.graph, shapes))
+    return session
+
+
+def unfused(session: Session, feeds: Mapping[str, Any] | None = None) -> Session:
+    """``session``'s model at level off, planned for the shapes that ``session`` was compiled for last."""
+    context = session.context
+    options = dataclasses.replace(context.options, level=Level.OFF)
+    own = dataclasses.replace(context, options=options, cache={}, bodies={}, lock=threading.RLock())
+    off = Session(session.source, own)
+    types = {v.name: v.type for v in session.stage.graph.inputs}
+    shapes = {n: t.static_shape for n, t in types.items() if isinstance(t, TensorType) and t.is_static}
+    if len(shapes) == len(types):
+        off.prepare(shapes)
+    return planned(off, shapes, feeds)
