@@ -23,6 +23,7 @@ from autofusion_kernels_cpu.conv.tasks import Group, Plane, parameters
 from autofusion_kernels_cpu.conv.tiles import channel_groups, cover, widths
 from autofusion_kernels_cpu.conv.weights import (
     FilterGroup,
+    aligned_concatenation,
     channel_runs,
     filter_groups,
     pack_blocked,
@@ -295,7 +296,7 @@ class _Binding:
             all_starts.append([size + s for s in starts])
             parts.append(packed[:used])
             size += used
-        return np.concatenate([*parts, np.zeros(1, np.float32)]), all_starts
+        return aligned_concatenation(parts, size), all_starts
 
     # --- steps --------------------------------------------------------------------------------------------------------
     def steps(self) -> list[NativeStep]:

@@ -15,7 +15,7 @@ from autofusion_kernels_cpu.conv.anchored import Anchored, BoundOperand, Strided
 from autofusion_kernels_cpu.conv.geometry import AXES, Geometry
 from autofusion_kernels_cpu.conv.products import LINE
 from autofusion_kernels_cpu.conv.tiles import cover
-from autofusion_kernels_cpu.conv.weights import aligned_zeros, padded_vector
+from autofusion_kernels_cpu.conv.weights import aligned_zeros, flush_denormals, padded_vector
 from autofusion_kernels_cpu.conv.winograd import kernel as code
 from autofusion_kernels_cpu.conv.winograd.kernel import Structure
 from autofusion_kernels_cpu.conv.winograd.plan import Plan, shares, side_tiles, tile_count
@@ -113,6 +113,7 @@ class Winograd:
             for x in range(0, channels * width, _PIECE):
                 made[:, x : x + _PIECE] = both @ columns[:, x : x + _PIECE]
             start, first = start + size, first + width
+        flush_denormals(result)
         return result
 
     # --- tables -------------------------------------------------------------------------------------------------------
