@@ -18,6 +18,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(detect, "_CPU0", tmp_path / "cpu0")
     monkeypatch.setattr(detect, "_CGROUP", tmp_path / "cgroup")
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.delenv(detect.ISA_VARIABLE, raising=False)
     return tmp_path
 
 
@@ -39,6 +40,16 @@ def test_instruction_sets(machine: Path, flags: str, isa: str, lanes: int) -> No
     write(machine / "proc" / "cpuinfo", f"processor : 0\nflags\t\t: {flags}\n")
     target = detect.detect(1)
     assert (target.isa, target.lanes) == (isa, lanes)
+
+
+def test_a_narrower_instruction_set_may_be_asked_for(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(machine / "proc" / "cpuinfo", "flags\t\t: avx2 fma avx512f avx512dq avx512bw avx512vl\n")
+    monkeypatch.setenv(detect.ISA_VARIABLE, "avx2")
+    assert (detect.detect(1).isa, detect.detect(1).lanes) == ("avx2", 8)
+    for missing in ("neon", "avx51"):
+        monkeypatch.setenv(detect.ISA_VARIABLE, missing)
+        with pytest.raises(OptionError, match=f"AUTOFUSION_ISA is '{missing}', expected one of .* avx512, avx2"):
+            detect.detect(1)
 
 
 def test_arm(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:

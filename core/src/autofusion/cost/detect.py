@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autofusion.cost.target import Target
+from autofusion.errors import OptionError, nearest
 
+ISA_VARIABLE = "AUTOFUSION_ISA"
+"""Environment variable: a narrower instruction set than the widest of this machine, to try what others have."""
 _PROC = Path("/proc")
 _CPU0 = Path("/sys/devices/system/cpu/cpu0")
 _CGROUP = Path("/sys/fs/cgroup")
@@ -77,14 +80,29 @@ def usable_cores() -> int:
 
 
 def instruction_set() -> str:
-    """``avx512``, ``avx2``, ``neon`` or ``generic``."""
-    machine = platform.machine().lower()
-    if machine in ("aarch64", "arm64"):
-        return "neon"
+    """The widest instruction set of this machine, or the one that ``AUTOFUSION_ISA`` names.
+
+    Raises OptionError if this machine does not have that one.
+    """
+    have = instruction_sets()
+    wanted = os.environ.get(ISA_VARIABLE)
+    if not wanted:
+        return have[0]
+    if wanted not in have:
+        raise OptionError(
+            f"{ISA_VARIABLE} is '{wanted}', expected one of what this machine has: {', '.join(have)}"
+            f"{nearest(wanted, have)}"
+        )
+    return wanted
+
+
+def instruction_sets() -> tuple[str, ...]:
+    """Those of ``avx512``, ``avx2``, ``neon`` and ``generic`` that this machine has, widest first."""
+    if platform.machine().lower() in ("aarch64", "arm64"):
+        return "neon", "generic"
     flags = cpu_flags()
-    if flags >= AVX512_FLAGS:
-        return "avx512"
-    return "avx2" if flags >= AVX2_FLAGS else "generic"
+    names = [name for name, needed in (("avx512", AVX512_FLAGS), ("avx2", AVX2_FLAGS)) if flags >= needed]
+    return (*names, "generic")
 
 
 def cpu_flags() -> frozenset[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autofusion.cost.detect import usable_cores
 from autofusion.cost.model import CostModel
 from autofusion.cost.target import Target
 from autofusion.errors import OptionError, nearest
@@ -133,7 +133,7 @@ def parse_level(level: str | Level) -> Level:
 
 def _threads(threads: int | None) -> int:
     if threads is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return usable_cores()
     if not isinstance(threads, int) or threads < 1:
         raise OptionError(f"threads must be a whole number of at least 1, found {threads!r}")
     return threads

@@ -114,11 +114,6 @@ def test_unknown_isa():
         host_isa("avx9")
 
 
-def test_environment_chooses_the_isa(monkeypatch):
-    monkeypatch.setenv("AUTOFUSION_ISA", RUNNABLE[-1])
-    assert host_isa().name == RUNNABLE[-1]
-
-
 def test_assembles_for_aarch64():
     code = jit().object_code(scale_module(NEON))
     # ELF, machine 183 = AArch64.

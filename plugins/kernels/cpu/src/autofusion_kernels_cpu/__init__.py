@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def autofusion_kernel_packs(target: Target) -> list[KernelPack]:
-    """The pack, if this machine has an instruction set that the generators write code for."""
-    from autofusion_kernels_cpu.pack import CpuPack, supported
+    """The pack, if the generators write code for the instruction set of ``target``, and this machine has it."""
+    from autofusion_kernels_cpu.pack import CpuPack, supports
 
-    return [CpuPack()] if supported() else []
+    return [CpuPack(target)] if supports(target) else []

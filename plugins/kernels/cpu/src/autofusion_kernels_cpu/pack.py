@@ -23,9 +23,9 @@ FAMILIES = ("conv", "matmul", "attention", "pointwise", "reduction", "pooling", 
 Offers = Callable[[Node, Target], Sequence[Offer] | Refused]
 
 
-def supported() -> bool:
-    """True if this machine has an instruction set that the generators know."""
-    return bool(host_isas())
+def supports(target: Target) -> bool:
+    """True if this machine has the target's instruction set and the generators know it."""
+    return any(isa.name == target.isa for isa in host_isas())
 
 
 @functools.cache
@@ -43,8 +43,8 @@ class CpuPack:
     launch_seconds = 1e-7
     """A step of the native interpreter costs 40 to 70 ns, its barrier included."""
 
-    def __init__(self) -> None:
-        self.blocks: Sequence[int] = (host_isa().lanes,)
+    def __init__(self, target: Target) -> None:
+        self.blocks: Sequence[int] = (host_isa(target.isa).lanes,)
 
     @functools.cached_property
     def kinds(self) -> Mapping[str, str]:

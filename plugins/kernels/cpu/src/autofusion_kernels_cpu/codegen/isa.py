@@ -7,12 +7,9 @@ instruction set and none of them is named in a kernel.
 from __future__ import annotations
 
 import functools
-import os
 from dataclasses import dataclass
 
 from autofusion.errors import KernelError
-
-ENVIRONMENT = "AUTOFUSION_ISA"
 
 
 class UnsupportedIsaError(KernelError):
@@ -76,24 +73,21 @@ def host_isas() -> tuple[Isa, ...]:
 
 
 def host_isa(name: str | None = None) -> Isa:
-    """The widest instruction set of this machine, or the one called `name` (or named by the environment variable
-    AUTOFUSION_ISA).
+    """The widest instruction set of this machine, or the one called `name`.
 
     Raises UnsupportedIsaError when this machine cannot run it.
     """
-    wanted = name or os.environ.get(ENVIRONMENT)
     isas = host_isas()
     if not isas:
         raise UnsupportedIsaError(
             "this machine has none of the instruction sets of 'autofusion-kernels-cpu': expected one "
             f"of {', '.join(ISAS)} (x86-64 needs AVX2 and FMA); use another kernel pack"
         )
-    if not wanted:
+    if name is None:
         return isas[0]
     for isa in isas:
-        if isa.name == wanted:
+        if isa.name == name:
             return isa
     raise UnsupportedIsaError(
-        f"instruction set '{wanted}' cannot run here: expected one of {', '.join(isa.name for isa in isas)}; "
-        f"unset {ENVIRONMENT} to take the widest"
+        f"instruction set '{name}' cannot run here: expected one of {', '.join(isa.name for isa in isas)}"
     )
