@@ -6,15 +6,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from autofusion.errors import AutofusionError
 from autofusion.fusion.options import FusionOptions
 from autofusion.fusion.rule import RewriteRule, Rule, RulePack
 from autofusion.ir.graph import Graph
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.text import SeededConstants, from_text
-from autofusion.testing.apply import Applied, apply_rules
+from autofusion.testing.apply import Applied, apply_rules, run_by_the_book
 from autofusion.testing.corpus import corpus
 from autofusion.testing.golden import GoldenCase, golden_cases
 from autofusion.testing.graphs import is_open, with_sizes
+from autofusion.testing.numbers import ordinary_inputs
 from autofusion.testing.patterns import graphs_of
 
 ENOUGH = 6
@@ -65,13 +67,23 @@ def sites_of(rule: Rule, pack: RulePack, golden: Iterable[GoldenCase]) -> list[S
             if key in found:
                 continue
             applied = apply_rules(graph, [pack], options)
-            if applied.fired(rule.name) or applied.errors:  # what goes wrong is for the tests to tell
+            # What goes wrong is for the tests to tell.
+            if (applied.fired(rule.name) or applied.errors) and _runs(graph):
                 found[key] = Site(rule, pack, title, graph, options)
             if len(found) == ENOUGH:
                 return list(found.values())
         if found:
             break
     return list(found.values())
+
+
+def _runs(graph: Graph) -> bool:
+    """False for a made-up graph that inference takes, but whose operands make no sense (a shape of floats)."""
+    try:
+        run_by_the_book(graph, ordinary_inputs(graph))
+    except AutofusionError:
+        return False
+    return True
 
 
 def _candidates(rule: Rule, golden: Iterable[GoldenCase]) -> Iterator[tuple[str, Graph]]:

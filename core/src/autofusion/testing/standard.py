@@ -50,6 +50,8 @@ class StandardTests:
 
     plugin: ClassVar[str] = ""
     known_failures: ClassVar[Mapping[str, str]] = {}
+    has_own_cases: ClassVar[bool] = True
+    """False where a plugin is tried as installed, without the cases that its own tests bring."""
     group: ClassVar[str] = ""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
@@ -105,6 +107,12 @@ class StandardTests:
         for name, values in self.parameters().items():
             if name in metafunc.fixturenames:
                 metafunc.parametrize(name, values, ids=str)
+
+    def need(self, found: bool, reason: str) -> None:
+        """Fail for ``reason`` unless ``found``; skip where only the plugin's own cases could have made it so."""
+        if not found and not self.has_own_cases:
+            pytest.skip(reason)
+        assert found, reason
 
     @pytest.fixture(autouse=True)
     def _expect_known_failures(self, request: pytest.FixtureRequest) -> None:
