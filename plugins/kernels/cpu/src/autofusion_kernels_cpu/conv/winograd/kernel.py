@@ -26,6 +26,7 @@ from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.codegen.values import I64, PTR, Value
 from autofusion_kernels_cpu.conv import products
 from autofusion_kernels_cpu.conv.products import Ahead, Products
+from autofusion_kernels_cpu.conv.stores import names as names_of
 from autofusion_kernels_cpu.conv.stores import operand_vector
 from autofusion_kernels_cpu.conv.tiles import widths
 from autofusion_kernels_cpu.conv.winograd.transforms import multiply, transforms
@@ -140,12 +141,7 @@ class _Emitter:
         f = self.f
         first, count = f.load(record, 0, I64), f.load(record, 1, I64)
         tiles = f.at(f.args["params"], f.param["tiles"] + first * tile_size(self.epilogue), I64)
-        step = tile_size(self.epilogue)
-        with f.loop(0, count, carry=[tiles, scratch], opaque=True) as loop:
-            tile, target = loop.carried
-            source = f.at(f.buffer["input"], f.load(tile, TILE.index("input"), I64))
-            f.call(self.transform_input, f.args["params"], source, target)
-            loop.next(f.at(tile, step, I64), f.at(target, self.lanes))
+        f.call(self.transform_input, f.args["params"], tiles, f.buffer["input"], scratch, count)
         position = len(TASK)
         for vectors in self.s.vectors:
             self.groups(vectors, f.at(record, position, I64), tiles, count, scratch)
@@ -205,91 +201,87 @@ class _Emitter:
             else f.at(f.buffer[f"operand{i}"], block * f.param[f"operand{i}.block"])
             for i, kind in enumerate(self.epilogue.kinds)
         ]
-        with f.loop(0, count, carry=[tiles, m], opaque=True) as loop:
-            tile, source = loop.carried
-            field = {name: f.load(tile, i, I64) for i, name in enumerate(TILE)}
-            own = [f.at(base, f.load(tile, len(TILE) + i, I64)) for i, base in enumerate(bases)]
-            f.call(
-                self.transform_output,
-                f.args["params"],
-                source,
-                bias,
-                f.at(output, field["output"]),
-                *own,
-                field["rows"],
-                field["columns"],
-                f.const(vectors, I64),
-            )
-            loop.next(f.at(tile, tile_size(self.epilogue), I64), f.at(source, self.lanes))
+        f.call(self.transform_output, f.args["params"], tiles, m, bias, output, *bases, count, f.const(vectors, I64))
 
     def _transform_input(self, m: Module) -> Function:
-        """Transform one tile, all channel blocks: `source` is its first pixel, `target` its place in plane 0 of V."""
+        """Transform `count` tiles, one channel block after the other, so that reads follow rows of the input."""
         n, lanes, matrix = self.s.side, self.lanes, transforms(self.s.tile).input
-        g = m.function("transform_input", [("params", PTR), ("source", PTR), ("target", PTR)])
+        pointers = ("params", "tiles", "input", "target")
+        g = m.function("transform_input", [(p, PTR) for p in pointers] + [("count", I64)])
         with g:
             half = g.stack(n * n * lanes)
             row, plane = self._parameter(g, "input_row"), self._parameter(g, "v_plane")
-            blocks = self._parameter(g, "channel_blocks")
             rows, planes = [row * k for k in range(n)], [plane * k for k in range(n)]
-            with g.loop(0, blocks, carry=[g.args["source"], g.args["target"]], opaque=True) as block:
-                source, target = block.carried
-                with g.loop(0, n, carry=[source, half], at_least_once=True, opaque=True) as column:
-                    pixel, place = column.carried
-                    values = multiply(g, matrix, [g.load(pixel, r) for r in rows])
-                    for k, value in enumerate(values):
-                        g.store(value, place, k * n * lanes)
-                    column.next(g.at(pixel, lanes), g.at(place, lanes))
-                with g.loop(0, n, carry=[half, target], at_least_once=True, opaque=True) as line:
-                    place, out = line.carried
-                    values = multiply(g, matrix, [g.load(place, j * lanes) for j in range(n)])
-                    for p, value in zip(planes, values, strict=True):
-                        g.store(value, out, p)
-                    line.next(g.at(place, n * lanes), g.at(out, plane * n))
-                block.next(g.at(source, self._parameter(g, "input_block")), g.at(target, self._parameter(g, "v_block")))
+            blocks = self._parameter(g, "channel_blocks")
+            with g.loop(0, blocks, carry=[g.args["input"], g.args["target"]], opaque=True) as block:
+                start, targets = block.carried
+                with g.loop(0, g.args["count"], carry=[g.args["tiles"], targets], opaque=True) as loop:
+                    tile, target = loop.carried
+                    source = g.at(start, g.load(tile, TILE.index("input"), I64))
+                    with g.loop(0, n, carry=[source, half], at_least_once=True, opaque=True) as column:
+                        pixel, place = column.carried
+                        values = multiply(g, matrix, [g.load(pixel, r) for r in rows])
+                        for k, value in enumerate(values):
+                            g.store(value, place, k * n * lanes)
+                        column.next(g.at(pixel, lanes), g.at(place, lanes))
+                    with g.loop(0, n, carry=[half, target], at_least_once=True, opaque=True) as line:
+                        place, out = line.carried
+                        values = multiply(g, matrix, [g.load(place, j * lanes) for j in range(n)])
+                        for p, value in zip(planes, values, strict=True):
+                            g.store(value, out, p)
+                        line.next(g.at(place, n * lanes), g.at(out, plane * n))
+                    loop.next(g.at(tile, tile_size(self.epilogue), I64), g.at(target, lanes))
+                block.next(g.at(start, self._parameter(g, "input_block")), g.at(targets, self._parameter(g, "v_block")))
         return g
 
     def _transform_output(self, m: Module) -> Function:
-        """Transform one tile of some channel blocks back and store it: `source` is its place in plane 0 of M."""
+        """Transform `count` tiles back and store them, one of `vectors` channel blocks after the other."""
         n, size, lanes, matrix = self.s.side, self.s.tile, self.lanes, transforms(self.s.tile).output
         kinds = self.epilogue.kinds
-        operands = [f"operand{i}" for i in range(len(kinds))]
-        pointers = ["params", "source", "bias", "output", *operands]
-        g = m.function(
-            "transform_output", [(p, PTR) for p in pointers] + [(i, I64) for i in ("rows", "columns", "vectors")]
-        )
+        operands = names_of(kinds)
+        pointers = ["params", "tiles", "source", "bias", "output", *operands]
+        g = m.function("transform_output", [(p, PTR) for p in pointers] + [(i, I64) for i in ("count", "vectors")])
         with g:
             half, spill = g.stack(size * n * lanes), g.stack(size * lanes)
             plane = self._parameter(g, "m_plane")
             planes = [plane * (k * n) for k in range(n)]
-            start = [g.args[p] for p in pointers[1:]]
+            start = [g.args[p] for p in pointers[2:]]
             with g.loop(0, g.args["vectors"], carry=start, at_least_once=True, opaque=True) as vector:
-                source, bias, output, *own = vector.carried
-                with g.loop(0, n, carry=[source, half], at_least_once=True, opaque=True) as column:
-                    here, place = column.carried
-                    for i, value in enumerate(multiply(g, matrix, [g.load(here, p) for p in planes])):
-                        g.store(value, place, i * n * lanes)
-                    column.next(g.at(here, plane), g.at(place, lanes))
+                sources, bias, output, *bases = vector.carried
                 shift = g.load(bias, 0)
-                with g.loop(0, g.args["rows"], carry=[half, output, *own], at_least_once=True, opaque=True) as row:
-                    place, out, *here = row.carried
-                    values = multiply(g, matrix, [g.load(place, j * lanes) for j in range(n)])
-                    self._store_row(g, [v + shift for v in values], spill, out, here)
-                    steps = [
-                        self._parameter(g, f"operand{i}.row") if kind is OperandKind.TENSOR else 0
-                        for i, kind in enumerate(kinds)
-                    ]
-                    moved = [g.at(p, s) for p, s in zip(here, steps, strict=True)]
-                    row.next(g.at(place, n * lanes), g.at(out, self._parameter(g, "output_row")), *moved)
+                with g.loop(0, g.args["count"], carry=[g.args["tiles"], sources], opaque=True) as loop:
+                    tile, source = loop.carried
+                    field = {name: g.load(tile, i, I64) for i, name in enumerate(TILE)}
+                    own = [g.at(base, g.load(tile, len(TILE) + i, I64)) for i, base in enumerate(bases)]
+                    with g.loop(0, n, carry=[source, half], at_least_once=True, opaque=True) as column:
+                        here, place = column.carried
+                        for i, value in enumerate(multiply(g, matrix, [g.load(here, p) for p in planes])):
+                            g.store(value, place, i * n * lanes)
+                        column.next(g.at(here, plane), g.at(place, lanes))
+                    begin = [half, g.at(output, field["output"]), *own]
+                    with g.loop(0, field["rows"], carry=begin, at_least_once=True, opaque=True) as row:
+                        place, out, *here = row.carried
+                        values = multiply(g, matrix, [g.load(place, j * lanes) for j in range(n)])
+                        self._store_row(g, [v + shift for v in values], field["columns"], spill, out, here)
+                        steps = [
+                            self._parameter(g, f"{name}.row") if kind is OperandKind.TENSOR else 0
+                            for name, kind in zip(operands, kinds, strict=True)
+                        ]
+                        moved = [g.at(p, s) for p, s in zip(here, steps, strict=True)]
+                        row.next(g.at(place, n * lanes), g.at(out, self._parameter(g, "output_row")), *moved)
+                    loop.next(g.at(tile, tile_size(self.epilogue), I64), g.at(source, lanes))
                 moved = [
-                    p if kind is OperandKind.SCALAR else g.at(p, self._parameter(g, f"operand{i}.block"))
-                    for i, (p, kind) in enumerate(zip(own, kinds, strict=True))
+                    p if kind is OperandKind.SCALAR else g.at(p, self._parameter(g, f"{name}.block"))
+                    for name, p, kind in zip(operands, bases, kinds, strict=True)
                 ]
                 following = g.at(output, self._parameter(g, "output_block"))
-                vector.next(g.at(source, self._parameter(g, "m_block")), g.at(bias, lanes), following, *moved)
+                vector.next(g.at(sources, self._parameter(g, "m_block")), g.at(bias, lanes), following, *moved)
         return g
 
-    def _store_row(self, g: Function, values: list[Value], spill: Value, output: Value, operands: list[Value]) -> None:
-        """Epilogue and store of the pixels of a row, of as many as the tile has."""
+    def _store_row(
+        self, g: Function, values: list[Value], columns: Value, spill: Value, output: Value, operands: list[Value]
+    ) -> None:
+        """Epilogue and store of a row's pixels, of which the tile may have fewer `columns`."""
 
         def finished(value: Value, offset: Value) -> Value:
             kinds = self.epilogue.kinds
@@ -303,11 +295,11 @@ class _Emitter:
         def through_memory() -> None:
             for x, value in enumerate(values):
                 g.store(value, spill, x * self.lanes)
-            with g.loop(0, g.args["columns"], at_least_once=True) as loop:
+            with g.loop(0, columns, at_least_once=True) as loop:
                 offset = loop.index * self.lanes
                 g.store(finished(g.load(spill, offset), offset), output, offset)
 
         if self.epilogue.is_light:
-            g.branch(g.eq(g.args["columns"], len(values)), in_registers, through_memory)
+            g.branch(g.eq(columns, len(values)), in_registers, through_memory)
         else:
             through_memory()

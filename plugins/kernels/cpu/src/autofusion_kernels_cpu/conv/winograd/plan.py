@@ -21,8 +21,9 @@ from autofusion_kernels_cpu.conv.tiles import channel_groups, cover
 
 # Cycles to transform a tile of one channel block: (input, output), data in the second-level cache.
 _TRANSFORM_CYCLES = {2: (85.0, 50.0), 4: (190.0, 120.0)}
-# Share of the second-level cache for a block's transformed data. The rest is for weights on their way.
-_CACHE_SHARE = 0.5
+# Shares of the second-level cache for a block's transformed data: up to the first it stays there while weights and
+# tensors pass, more than the second is never tried.
+_CACHE_SHARE, _MOST_CACHE = 0.3, 0.6
 _MOST_TILES = 256
 _USUAL_TILES = 56
 
@@ -95,6 +96,10 @@ def _priced(
         # Every thread reads its weights for each of its blocks.
         again = weights * (rounds * tile_threads - 1)
         price = seconds(target, cycles, weights, again, tensors, workers)
+        transformed = 4 * lanes * planes * count * input_blocks
+        if transformed + 4 * lanes * planes * count * max(share) > _CACHE_SHARE * target.l2_bytes:
+            # It is written to the next level and read back.
+            price += rounds * 2 * transformed / target.bandwidth_l3
         if best is None or price < best.seconds:
             best = Plan(tile, tile_threads, filter_threads, count, splits, price)
     assert best is not None
@@ -103,10 +108,10 @@ def _priced(
 
 def _block_sizes(tiles: int, bytes_per_tile: int, target: Target) -> Iterator[int]:
     """Sizes of blocks that cut `tiles` evenly and fit the cache, largest first."""
-    most = int(target.l2_bytes * _CACHE_SHARE) // bytes_per_tile
+    most = int(target.l2_bytes * _MOST_CACHE) // bytes_per_tile
     most = max(1, min(most, tiles, _MOST_TILES))
     rounds = -(-tiles // most)
-    yield from dict.fromkeys(-(-tiles // r) for r in range(rounds, 2 * rounds + 3))
+    yield from dict.fromkeys(-(-tiles // r) for r in range(rounds, 3 * rounds + 3))
 
 
 def shares(splits: tuple[int, ...], parts: int) -> list[tuple[int, ...]]:
