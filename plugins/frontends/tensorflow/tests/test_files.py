@@ -310,3 +310,54 @@ def test_channels_first(tmp_path: Path) -> None:
     got = af.compile(written(tmp_path / "m.pb", graph)).run({"x": X.transpose(0, 3, 1, 2).copy()})["out"]
     last = tf.nn.max_pool2d(tf.nn.bias_add(tf.nn.conv2d(X, WEIGHT, 2, "SAME"), [1.0, 2.0, 3.0, 4.0]), 2, 1, "VALID")
     np.testing.assert_allclose(got, last.numpy().transpose(0, 3, 1, 2), atol=1e-5)
+
+
+def test_default_is_the_input_where_there_is_no_other(tmp_path: Path) -> None:
+    with tf.Graph().as_default() as graph:
+        x = tf.compat.v1.placeholder_with_default(tf.constant([1.0, 2.0]), [2], "x")
+        tf.multiply(x, 3.0, name="out")
+    session = af.compile(written(tmp_path / "m.pb", graph.as_graph_def()))
+    np.testing.assert_array_equal(session.run({})["out"], [3, 6])
+    np.testing.assert_array_equal(session.run({"x": np.float32([5, 7])})["out"], [15, 21])
+
+
+def test_default_can_be_named_as_an_input(tmp_path: Path) -> None:
+    with tf.Graph().as_default() as graph:
+        x = tf.compat.v1.placeholder(tf.float32, [2], "x")
+        keep = tf.compat.v1.placeholder_with_default(tf.constant(1.0), [], "keep")
+        tf.divide(x, keep, name="out")
+    path = written(tmp_path / "m.pb", graph.as_graph_def())
+    value = np.float32([2, 4])
+    np.testing.assert_array_equal(af.compile(path).run({"x": value})["out"], value)
+    session = af.compile(path, inputs=["x", "keep"])
+    np.testing.assert_array_equal(session.run({"x": value, "keep": np.array(4, np.float32)})["out"], value / 4)
+
+
+@pytest.mark.parametrize("epilogue", [["BiasAdd"], ["BiasAdd", "Relu"], ["BiasAdd", "Elu"], ["BiasAdd", "LeakyRelu"]])
+def test_fused_product(epilogue: list[str], tmp_path: Path) -> None:
+    graph = tf.compat.v1.GraphDef()
+    for name, shape in (("x", (2, 6)), ("w", (6, 5)), ("b", (5,))):
+        node = graph.node.add(name=name, op="Placeholder")
+        node.attr["dtype"].type = 1
+        for size in shape:
+            node.attr["shape"].shape.dim.add(size=size)
+    fused = graph.node.add(name="out", op="_FusedMatMul", input=["x", "w", "b"])
+    fused.attr["T"].type = 1
+    fused.attr["num_args"].i = 1
+    fused.attr["fused_ops"].list.s.extend(name.encode() for name in epilogue)
+    fused.attr["leakyrelu_alpha"].f = 0.3
+    path = written(tmp_path / "m.pb", graph)
+    rng = np.random.default_rng(0)
+    feeds = {n: rng.standard_normal(s).astype(np.float32) for n, s in (("x", (2, 6)), ("w", (6, 5)), ("b", (5,)))}
+    check(path, feeds)
+
+
+def test_dilated_convolutions_are_found(tmp_path: Path) -> None:
+    line = np.random.default_rng(0).standard_normal((2, 16, 4)).astype(np.float32)
+    for padding in ("same", "causal", "valid"):
+        layer = tf.keras.layers.Conv1D(5, 3, dilation_rate=2, padding=padding)
+        layer(line)
+        path = frozen(tmp_path / f"{padding}.pb", lambda x, layer=layer: layer(x), specs_of([line]))
+        check(path, {"x0": line})
+        (conv,) = [node for node in af.load(path).nodes if node.op == "Conv"]
+        assert conv.attrs["dilations"] == [1, 2]

@@ -390,6 +390,42 @@ for size in ((18, 16), (5, 3), (9, 8), (13, 7)):
 case("area", lambda x: raw.ResizeArea(images=x, size=[4, 3]), IMAGE)
 case("area_larger", lambda x: raw.ResizeArea(images=x, size=[13, 12]), IMAGE)
 
+# ---- detection, quantisation, what the optimiser of TensorFlow makes
+BOXES = np.float32([[0.1, 0.2, 0.8, 0.9], [0.0, 0.0, 1.0, 1.0], [0.5, -0.3, 1.2, 0.5], [0.9, 0.1, 0.2, 0.7]])
+for method in ("bilinear", "nearest"):
+    for size in ((5, 4), (1, 3)):
+        case(
+            f"crop_and_resize_{method}_{size[0]}",
+            lambda x, b, m=method, s=size: tf.image.crop_and_resize(x, b, [0, 1, 1, 0], s, m, 7.0),
+            IMAGE,
+            BOXES,
+        )
+CORNERS = np.sort(np.random.default_rng(5).random((20, 2, 2)), 1).reshape(20, 4).astype(np.float32)
+SCORES = np.random.default_rng(6).random(20).astype(np.float32)
+case("non_max_suppression", lambda b, s: tf.image.non_max_suppression(b, s, 6, 0.4), CORNERS, SCORES)
+case("non_max_suppression_scores", lambda b, s: tf.image.non_max_suppression(b, s, 15, 0.6, 0.3), CORNERS, SCORES)
+case(
+    "non_max_suppression_padded",
+    lambda b, s: raw.NonMaxSuppressionV4(
+        boxes=b, scores=s, max_output_size=18, iou_threshold=0.3, score_threshold=0.1, pad_to_max_output_size=True
+    ),
+    CORNERS,
+    SCORES,
+)
+for narrow in (False, True):
+    case(
+        f"fake_quant_args_{narrow}",
+        lambda x, n=narrow: tf.quantization.fake_quant_with_min_max_args(x, -1.3, 2.1, narrow_range=n),
+        normal(3, 4, 5),
+    )
+    case(
+        f"fake_quant_channels_{narrow}",
+        lambda x, n=narrow: tf.quantization.fake_quant_with_min_max_vars_per_channel(
+            x, -positive(5), positive(5) * 2, narrow_range=n
+        ),
+        normal(3, 4, 5),
+    )
+
 
 @pytest.mark.parametrize("name", CASES)
 def test_operator(name: str, tmp_path: Path) -> None:

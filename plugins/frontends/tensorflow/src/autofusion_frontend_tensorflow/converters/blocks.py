@@ -13,6 +13,8 @@ from autofusion_frontend_tensorflow.registry import converter
 from autofusion_frontend_tensorflow.source import Ref, SourceNode
 
 _CONVOLUTIONS = ("Conv2D", "DepthwiseConv2dNative")
+_ROWS = ([1], [-3])
+"""Where the axis of height is put in front of [length, channels]."""
 
 
 @converter("SpaceToBatchND")
@@ -84,34 +86,43 @@ def _dilated(call: Call) -> Value | None:
     """SpaceToBatchND, a convolution with stride 1 and no padding, BatchToSpaceND: one dilated convolution.
 
     The padding before and the crop after both move where it starts and ends, so it is padded by their difference
-    (cropped where that is negative).
+    (cropped where that is negative). In one dimension, the convolution is between ExpandDims and Squeeze.
     """
     body, values = call.scope.body, call.scope.values
-    conv = producer(body, call.source.inputs[0])
-    if conv is None or conv.op not in _CONVOLUTIONS or not _is_plain(conv):
-        return None
-    before = producer(body, conv.inputs[0])
-    if before is None or before.op != "SpaceToBatchND":
-        return None
 
     def known(ref: Ref) -> list[int] | None:
         value = values.get(ref)
         return None if value is None or value.const is None else [int(x) for x in value.const.reshape(-1)]
 
+    conv = producer(body, call.source.inputs[0])
+    line = conv is not None and conv.op == "Squeeze" and conv.attr("squeeze_dims") in ([1], [-3])
+    if line:
+        conv = producer(body, conv.inputs[0])
+    if conv is None or conv.op not in _CONVOLUTIONS or not _is_plain(conv):
+        return None
+    before = producer(body, conv.inputs[0])
+    if line and before is not None:
+        before = (
+            producer(body, before.inputs[0]) if before.op == "ExpandDims" and known(before.inputs[1]) in _ROWS else None
+        )
+    if before is None or before.op != "SpaceToBatchND":
+        return None
     block, amounts, again = known(before.inputs[1]), known(before.inputs[2]), known(call.source.inputs[1])
     crops = known(call.source.inputs[2])
-    if block is None or amounts is None or crops is None or block != again or len(block) != 2:
+    if block is None or amounts is None or crops is None or block != again or len(block) != 2 - line:
         return None
-    x, weight = values[before.inputs[0]], values[conv.inputs[1]]
-    inner = Call(call.scope, conv, call.name, [x, weight])
     pads = [a - c for a, c in zip(amounts, crops, strict=True)]
+    x, weight = values[before.inputs[0]], values[conv.inputs[1]]
+    if line:
+        x, block, pads = call.unsqueeze(x, 1), [1, *block], [0, 0, *pads]
     begins, ends = pads[::2], pads[1::2]
     if any(p < 0 for p in pads):
         x = call.emit("Pad", x, call.ints([0, *(min(p, 0) for p in begins), 0, 0, *(min(p, 0) for p in ends), 0]))
         begins, ends = [max(p, 0) for p in begins], [max(p, 0) for p in ends]
+    inner = Call(call.scope, conv, call.name, [x, weight])
     result = convolved(inner, Layout(True, 2), x, weight, dilations=block, pads=begins + ends)
     call.made.extend(inner.made)
-    return result
+    return call.squeeze(result, 1) if line else result
 
 
 def _is_plain(conv: SourceNode) -> bool:

@@ -16,12 +16,12 @@ _SAME = (
     "EnsureShape",
     "Identity",
     "OptimizationBarrier",
-    "PlaceholderWithDefault",
     "PreventGradient",
     "ReadVariableOp",
     "Snapshot",
     "StopGradient",
 )
+_INPUTS = ("Placeholder", "PlaceholderV2")
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall", "RemoteCall")
 lists.AWARE.update(_SAME, _CALLS, {"IdentityN"})
 
@@ -35,25 +35,40 @@ def constant(call: Call) -> Value:
     return call.graph.constant(data, call.name)
 
 
-@converter("Placeholder", "PlaceholderV2")
+@converter(*_INPUTS)
 def placeholder(call: Call) -> Value:
-    """A graph input. Unknown dims get a symbol, so that equal sizes can be told downstream."""
+    """A graph input."""
     if call.scope.depth:
         call.fail("a function may not have placeholders")
     dims = call.attr("shape", ShapeAttribute(None)).dims
     stated = call.attr("_output_shapes")
     if dims is None and stated:
         dims = stated[0].dims
-    shape: tuple[Dim, ...] | None = None
-    if dims is not None:
-        shape = tuple(f"{call.name}.{axis}" if d is None else d for axis, d in enumerate(dims))
-    return call.graph.add_input(call.name, TensorType(call.dtype_attr("dtype", "float32"), shape))
+    return call.graph.add_input(call.name, TensorType(call.dtype_attr("dtype", "float32"), _free(call, dims)))
 
 
 @converter(*_SAME)
 def same(call: Call) -> Value:
-    """The operand itself. A default is what its placeholder holds, unless the user names that as an input."""
+    """The operand itself."""
     return call.operand(0)
+
+
+@converter("PlaceholderWithDefault")
+def placeholder_with_default(call: Call) -> Value:
+    """Its default, unless the user names it as an input: it is a switch of training, as long as there are real inputs.
+
+    In a graph without any, it is the input, which may be left out.
+    """
+    default = call.operand(0)
+    if call.scope.depth or default.const is None or any(n.op in _INPUTS for n in call.scope.body.nodes.values()):
+        return default
+    type_ = TensorType(default.const.dtype, _free(call, call.attr("shape", ShapeAttribute(None)).dims))
+    return call.graph.add_input(call.name, type_, default.const)
+
+
+def _free(call: Call, dims: tuple[int | None, ...] | None) -> tuple[Dim, ...] | None:
+    """``dims`` with a symbol for each that is not known, so that equal sizes can be told downstream."""
+    return None if dims is None else tuple(f"{call.name}.{axis}" if d is None else d for axis, d in enumerate(dims))
 
 
 @converter("IdentityN")
