@@ -111,7 +111,7 @@ def _block_sizes(tiles: int, bytes_per_tile: int, target: Target) -> Iterator[in
     most = int(target.l2_bytes * _MOST_CACHE) // bytes_per_tile
     most = max(1, min(most, tiles, _MOST_TILES))
     rounds = -(-tiles // most)
-    yield from dict.fromkeys(-(-tiles // r) for r in range(rounds, 3 * rounds + 3))
+    yield from dict.fromkeys(-(-tiles // r) for r in range(rounds, 4 * rounds + 4))
 
 
 def shares(splits: tuple[int, ...], parts: int) -> list[tuple[int, ...]]:
