@@ -115,7 +115,9 @@ class Interpreter:
         self.depth += 1
         for node in graph.node:
             if len(node.output) != 1:
-                raise ModelError(f"node '{node.name}' of graph '{graph.name}' has {len(node.output)} results, expected 1")
+                raise ModelError(
+                    f"node '{node.name}' of graph '{graph.name}' has {len(node.output)} results, expected 1"
+                )
             if node.op_type != "Constant":
                 frame[node.output[0]] = self._node(node, frame)
         self.depth -= 1

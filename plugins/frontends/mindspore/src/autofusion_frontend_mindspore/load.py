@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.errors import ModelError, OptionError, nearest
+from autofusion.errors import AutofusionError, ModelError, OptionError, nearest
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.types import TensorType, Type
 from autofusion.plugins.frontend import LoadOptions
@@ -25,23 +25,32 @@ from autofusion_frontend_mindspore.tensors import to_array
 def load_model(path: Path, options: LoadOptions | None = None) -> Graph:
     """Read the model at ``path``; raise ModelError if it cannot be read, OptionError if the options do not fit it."""
     options = options or LoadOptions()
-    program = Program(path, read_model(path, options.key))
+    source = read_model(path, options.key)
     try:
-        parameters = {p.name: to_array(p, path.parent, f"parameter '{p.name}'") for p in program.main.parameter}
-        written: set[str] = set()
-        while True:
-            model = _Model(program, parameters, written)
-            # A parameter that turns out to be written must have been an input from the start.
-            if model.written <= written:
-                break
-            written |= model.written
-        return model.finish(options)
+        return _import(Program(path, source), options)
     except (ModelError, OptionError) as error:
         if str(path) in str(error):
             raise
         raise type(error)(f"'{path}': {error}") from error
+    except AutofusionError as error:
+        raise ModelError(f"'{path}': {error}") from error
     except RecursionError as error:
         raise ModelError(f"'{path}' is nested too deep to be read") from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # What MindSpore writes does not lead here; a damaged file may hold anything.
+        raise ModelError(f"'{path}' is damaged: {type(error).__name__}: {error}") from error
+
+
+def _import(program: Program, options: LoadOptions) -> Graph:
+    folder = program.folder
+    parameters = {p.name: to_array(p, folder, f"parameter '{p.name}'") for p in program.main.parameter}
+    written: set[str] = set()
+    while True:
+        model = _Model(program, parameters, written)
+        # A parameter that turns out to be written must have been an input from the start.
+        if model.written <= written:
+            return model.finish(options)
+        written |= model.written
 
 
 def short_name(name: str) -> str:
@@ -100,7 +109,9 @@ class _Model:
             for number, leaf in enumerate(leaves(self.result)):
                 value = read(leaf, state)
                 if not isinstance(value, Value | bool | int | float):
-                    raise ModelError(f"result {number} of the model is {describe(value)}, expected a tensor or a number")
+                    raise ModelError(
+                        f"result {number} of the model is {describe(value)}, expected a tensor or a number"
+                    )
                 builder.output(tools.as_tensor(value), f"out{number}")
             for storage in self.stateful:
                 builder.output(state[storage], storage.key)

@@ -27,7 +27,6 @@ from autofusion_frontend_mindspore.interpreter import Interpreter
 from autofusion_frontend_mindspore.literals import tensor_type
 
 _GOES_ON = -1
-_MOST_PASSES = 1000
 
 
 @dataclass(slots=True)
@@ -47,6 +46,14 @@ class Exit:
         return [what for how, what in self.sources if how == "sent"]
 
 
+class Unsettled(Exception):
+    """Found something more that the loop must carry: the iteration has to be run again."""
+
+    def __init__(self, loop: Loop) -> None:
+        super().__init__(loop.header)
+        self.loop = loop
+
+
 @dataclass(slots=True)
 class Loop:
     """A loop while its iteration is run. Its leaves are those of the header's operands, then the state's."""
@@ -59,7 +66,6 @@ class Loop:
     """The leaves at the beginning of an iteration."""
     carried: set[int] = field(default_factory=set)
     exits: dict[str, Exit] = field(default_factory=dict)
-    unsettled: bool = False
 
     def __str__(self) -> str:
         return self.header
@@ -67,12 +73,15 @@ class Loop:
     def again(self, interpreter: Interpreter, args: tuple[Any, ...]) -> Jump:
         """The header is called again: ``args`` begin the next iteration."""
         if not same_form(args, self.args):
-            raise ModelError(f"loop '{self.header}' is begun with {describe(self.args)} and goes on with {describe(args)}")
+            raise ModelError(
+                f"loop '{self.header}' is begun with {describe(self.args)} and goes on with {describe(args)}"
+            )
         found = [*leaves(args), *(interpreter.state[s] for s in self.storages)]
-        for number, (leaf, before) in enumerate(zip(found, self.current, strict=True)):
-            if number not in self.carried and not same_leaf(leaf, before):
-                self.carried.add(number)
-                self.unsettled = True
+        pairs = enumerate(zip(found, self.current, strict=True))
+        changed = {n for n, (leaf, before) in pairs if n not in self.carried and not same_leaf(leaf, before)}
+        if changed:
+            self.carried |= changed
+            raise Unsettled(self)
         state = [_number_or_tensor(read(found[i], interpreter.state), self.header) for i in sorted(self.carried)]
         return Jump(self, (_GOES_ON, *state, *self._nothing_sent(interpreter)))
 
@@ -82,13 +91,13 @@ class Loop:
         sources = [self._source(leaf, interpreter) for leaf in found]
         known = self.exits.get(closure.graph)
         if known is None:
-            known = self.exits[closure.graph] = Exit(closure, self.storages, sources)
-            self.unsettled = True
+            self.exits[closure.graph] = Exit(closure, self.storages, sources)
+            raise Unsettled(self)
         for position, (old, new) in enumerate(zip(known.sources, sources, strict=True)):
             if old[0] != "sent" and not (old[0] == new[0] and same_leaf(old[1], new[1])):
                 leaf = read(found[position], interpreter.state)
                 known.sources[position] = ("sent", _type_of(leaf, self.header))
-                self.unsettled = True
+                raise Unsettled(self)
         sent: list[Any] = []
         for exit_ in self.exits.values():
             if exit_ is known:
@@ -120,14 +129,25 @@ def run_loop(interpreter: Interpreter, header: str, args: tuple[Any, ...], origi
     first = [*leaves(args), *(interpreter.state[s] for s in storages)]
     loop = Loop(header, interpreter, args, storages, list(first))
     types = _declared(interpreter, header, args) + [None] * len(storages)
-    for _ in range(_MOST_PASSES):
-        body, result = _iteration(loop, first, types, origin)
-        if not loop.unsettled:
-            break
+    body, result = _settled(loop, first, types, origin)
     if not loop.exits:
         raise ModelError(f"the loop of node '{origin}' ('{header}') never ends")
     final, number = _emit(loop, body, result, first, origin)
     return _after(loop, final, number, origin)
+
+
+def _settled(loop: Loop, first: list[Any], types: list[Type | None], origin: str) -> tuple[Interpreter, Jump]:
+    """Run the iteration until a pass finds nothing new: every pass but the last finds something, so they end."""
+    shared = loop.outside.shared
+    names = set(shared.origins)
+    while True:
+        try:
+            return _iteration(loop, first, types, origin)
+        except Unsettled as found:
+            if found.loop is not loop:
+                raise
+            shared.origins.clear()
+            shared.origins.update(names)
 
 
 def _declared(interpreter: Interpreter, header: str, args: tuple[Any, ...]) -> list[Type | None]:
@@ -141,7 +161,6 @@ def _declared(interpreter: Interpreter, header: str, args: tuple[Any, ...]) -> l
 
 def _iteration(loop: Loop, first: list[Any], types: list[Type | None], origin: str) -> tuple[Interpreter, Jump]:
     outside = loop.outside
-    loop.unsettled = False
     body = outside.child(f"{origin}/body", (*outside.loops, loop))
     body.builder.input("iteration", TensorType(I64, ()))
     body.builder.input("going", TensorType(BOOL, ()))
@@ -165,9 +184,7 @@ def _iteration(loop: Loop, first: list[Any], types: list[Type | None], origin: s
     return body, result
 
 
-def _emit(
-    loop: Loop, body: Interpreter, result: Jump, first: list[Any], origin: str
-) -> tuple[list[Value], Value]:
+def _emit(loop: Loop, body: Interpreter, result: Jump, first: list[Any], origin: str) -> tuple[list[Value], Value]:
     """Emit the Loop; return what it carries at its end, and the number of the exit."""
     outside = loop.outside
     name = outside.shared.origin(origin)
@@ -199,7 +216,9 @@ def _after(loop: Loop, final: list[Value], number: Value, origin: str) -> Any:
     sent = iter(final[len(carried) :])
     branches: list[Branch] = []
     for exit_ in loop.exits.values():
-        found = [what if how == "kept" else carried[what] if how == "carried" else next(sent) for how, what in exit_.sources]
+        found = [
+            what if how == "kept" else carried[what] if how == "carried" else next(sent) for how, what in exit_.sources
+        ]
         branches.append(_continuation(exit_, found, origin))
     return _numbered(loop.outside, number, branches, 0, origin)
 

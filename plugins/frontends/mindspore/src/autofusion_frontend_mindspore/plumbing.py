@@ -79,8 +79,6 @@ def _switch_layer(interpreter: Interpreter, args: Sequence[Any], attrs: Mapping[
     return numbered(interpreter, index, options, name)
 
 
-
-
 PLUMBING: dict[str, Plumb] = {
     "Load": _load,
     "Depend": _first,

@@ -65,8 +65,9 @@ def read_model(path: Path, key: bytes | None = None) -> Any:
 
 
 def _check(path: Path, model: Any, cipher: str | None) -> None:
-    if not model.HasField("graph") or "MindSpore" not in model.producer_name:
-        if not model.HasField("graph") and "MindSpore" in model.producer_name:
+    producer = str(model.producer_name)
+    if not model.HasField("graph") or "MindSpore" not in producer:
+        if not model.HasField("graph") and "MindSpore" in producer:
             raise ModelError(f"'{path}' is a MindIR without a graph: it is truncated, or was never a network")
         found = "what the key gives is no MindIR" if cipher else f"it is {sniff.describe(path)}"
         raise ModelError(f"'{path}' is not a MindIR that can be read: {found}")
@@ -81,15 +82,15 @@ def _check(path: Path, model: Any, cipher: str | None) -> None:
 
 def _decrypted(path: Path, cipher: str, key: bytes | None) -> bytes:
     if key is None:
-        raise ModelError(
-            f"'{path}' is encrypted ({cipher}) and cannot be read without its key; pass it as key=b'...'"
-        )
+        raise ModelError(f"'{path}' is encrypted ({cipher}) and cannot be read without its key; pass it as key=b'...'")
     if len(key) not in (16, 24, 32):
         raise ModelError(f"'{path}': a key for {cipher} has 16, 24 or 32 bytes, found {len(key)}")
     try:
         from mindspore import _c_expression
     except Exception as error:
-        raise PluginError(f"'{path}' is encrypted, and MindSpore, which decrypts it, does not start: {error}") from error
+        raise PluginError(
+            f"'{path}' is encrypted, and MindSpore, which decrypts it, does not start: {error}"
+        ) from error
     try:
         data = _c_expression._decrypt(str(path), key, len(key), cipher)
     except Exception as error:

@@ -54,7 +54,7 @@ def is_mindir(path: Path) -> bool:
     if len(start) < 2 or start[0] != 0x0A or start[1] > 16:
         return False
     at = 2 + start[1]
-    return start[at : at + 2 + len(PRODUCER)] == b"\x12" + bytes([len(PRODUCER)]) + PRODUCER
+    return start[at : at + 1] == b"\x12" and start[at + 2 :].startswith(PRODUCER)
 
 
 def describe(path: Path) -> str:

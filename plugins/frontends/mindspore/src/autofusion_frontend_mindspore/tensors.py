@@ -1,4 +1,4 @@
-"""TensorProto to array: inline data, and data in the files that MindSpore puts beside a graph of more than a gigabyte."""
+"""TensorProto to array: inline data, and data in the files that MindSpore puts beside a graph above a gigabyte."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ def to_array(tensor: Any, folder: Path, owner: str) -> np.ndarray:
     if any(d < 0 for d in shape):
         raise ModelError(f"{owner} has shape {list(shape)}: the size of stored data must be known")
     if tensor.compression_type:
-        raise ModelError(f"{owner} is compressed (quantised by MindSpore), which cannot be read; export it uncompressed")
-    if dtype == object:
+        raise ModelError(
+            f"{owner} is compressed (quantised by MindSpore), which cannot be read; export it uncompressed"
+        )
+    if dtype.kind == "O":
         raise ModelError(f"{owner} is a tensor of strings, which cannot be read")
     expected = math.prod(shape) * dtype.itemsize
     if tensor.HasField("external_data"):
@@ -40,13 +42,19 @@ def to_array(tensor: Any, folder: Path, owner: str) -> np.ndarray:
 def _external(where: Any, expected: int, folder: Path, owner: str) -> np.ndarray:
     location = PurePosixPath(where.location)
     if not where.location or location.is_absolute() or ".." in location.parts:
-        raise ModelError(f"{owner} says its data is in '{where.location}', expected a path below the graph file's folder")
+        raise ModelError(
+            f"{owner} says its data is in '{where.location}', expected a path below the graph file's folder"
+        )
     path = folder / location
     if not path.is_file():
-        raise ModelError(f"{owner} has its data in '{where.location}', which is not in '{folder}'; keep it beside the graph")
+        raise ModelError(
+            f"{owner} has its data in '{where.location}', which is not in '{folder}'; keep it beside the graph"
+        )
     size, offset, length = path.stat().st_size, where.offset, where.length
     if length != expected:
-        raise ModelError(f"{owner} is declared with {expected} bytes, but says that it has {length} in '{where.location}'")
+        raise ModelError(
+            f"{owner} is declared with {expected} bytes, but says that it has {length} in '{where.location}'"
+        )
     if offset < _HEADER or offset + length > size:
         raise ModelError(
             f"{owner} has its data at bytes {offset} to {offset + length} of '{where.location}', which has {size} "

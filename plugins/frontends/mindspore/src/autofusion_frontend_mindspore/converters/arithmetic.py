@@ -151,7 +151,9 @@ def floor_divided(call: Call, left: Value, right: Value) -> Value:
         return quotient
     zero = call.like(0, left)
     rest = call.emit("Mod", left, right)  # with the sign of the divisor: the quotient is exact without it
-    return call.emit("Where", call.emit("Equal", rest, zero), quotient, call.emit("Div", call.emit("Sub", left, rest), right))
+    return call.emit(
+        "Where", call.emit("Equal", rest, zero), quotient, call.emit("Div", call.emit("Sub", left, rest), right)
+    )
 
 
 @converter("FloorDiv", "FloorDivScalar")
@@ -291,3 +293,18 @@ def xlogy(call: Call) -> Value:
     zero = call.like(0, left)
     product = call.emit("Mul", left, call.emit("Log", right))
     return call.emit("Where", call.emit("Equal", left, zero), zero, product)
+
+
+@converter("IsClose")
+def is_close(call: Call) -> Value:
+    """|x - y| <= atol + rtol * |y|, or both the same infinity, or (if so asked) both NaN."""
+    left, right = operands(call)
+    relative, absolute = float(call.argument(2, "rtol", 1e-5)), float(call.argument(3, "atol", 1e-8))
+    allowed = call.emit("Mul", call.emit("Abs", right), call.like(relative, right))
+    allowed = call.emit("Add", allowed, call.like(absolute, right))
+    near = call.emit("LessOrEqual", call.emit("Abs", call.emit("Sub", left, right)), allowed)
+    infinite = call.emit("Or", call.emit("IsInf", left), call.emit("IsInf", right))
+    near = call.emit("Or", call.emit("And", near, call.emit("Not", infinite)), call.emit("Equal", left, right))
+    if call.argument(4, "equal_nan", False):
+        near = call.emit("Or", near, call.emit("And", call.emit("IsNaN", left), call.emit("IsNaN", right)))
+    return near

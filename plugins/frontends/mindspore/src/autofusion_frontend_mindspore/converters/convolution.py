@@ -99,7 +99,6 @@ def conv3d(call: Call) -> Value:
     return convolve(call, 3)
 
 
-
 @converter("Conv1DExt", "Conv2DExt", "Conv3DExt", "Conv1DPadding", "Conv2DPadding", "Conv3DPadding")
 def conv_ext(call: Call) -> Value:
     """The convolution of mindspore.mint: operands are (x, weight, bias, stride, padding, dilation, groups)."""
@@ -109,7 +108,9 @@ def conv_ext(call: Call) -> Value:
 
 def _convolution(call: Call, rank: int, rest: Sequence[Any]) -> Value:
     value, weight, bias = call.tensor(0), call.tensor(1), call.optional(2)
-    stride, padding, dilation = (call.python(v, n) for v, n in zip(rest, ("stride", "padding", "dilation"), strict=False))
+    stride, padding, dilation = (
+        call.python(v, n) for v, n in zip(rest, ("stride", "padding", "dilation"), strict=False)
+    )
     attrs: dict[str, Any] = {
         "strides": _repeated(stride, rank),
         "dilations": _repeated(dilation, rank),
@@ -184,7 +185,9 @@ def _backprop(call: Call, rank: int) -> Value:
     kernel = [call.static_dim(weight, i) for i in range(2, 2 + rank)]
     mode = pad_mode(call)
     declared = getattr(call.declared, "shape", None)
-    sizes: Any = call.python(call.args[2], "output shape") if call.has(2) and isinstance(call.args[2], tuple) else declared
+    sizes: Any = (
+        call.python(call.args[2], "output shape") if call.has(2) and isinstance(call.args[2], tuple) else declared
+    )
     attrs: dict[str, Any] = {
         "strides": strides,
         "dilations": dilations,

@@ -83,7 +83,7 @@ def embedding(call: Call) -> Value:
 
 @converter("OneHot", "OneHotExt")
 def one_hot(call: Call) -> Value:
-    """(indices, depth, on, off, axis); an index outside of 0 to depth is off everywhere, where ONNX counts from the end."""
+    """(indices, depth, on, off, axis). An index below 0 is off everywhere; ONNX would count it from the end."""
     index, depth = call.cast(call.tensor(0), I64), call.cast(call.tensor(1), I64)
     dtype = call.result_dtype() or np.dtype(np.float32)
     on, off = (call.emit("Reshape", call.cast(call.tensor(i, dtype), dtype), call.ints64([1])) for i in (2, 3))
@@ -149,5 +149,7 @@ def index_add(call: Call) -> Value:
         source = call.emit("Mul", source, call.like(alpha, source))
     shape = [1] * call.rank(value)
     shape[axis] = -1
-    index = call.emit("Expand", call.emit("Reshape", call.cast(index, I64), call.ints64(shape)), call.emit("Shape", source))
+    index = call.emit(
+        "Expand", call.emit("Reshape", call.cast(index, I64), call.ints64(shape)), call.emit("Shape", source)
+    )
     return call.emit("ScatterElements", value, index, call.cast(source, value.dtype), axis=axis, reduction="add")

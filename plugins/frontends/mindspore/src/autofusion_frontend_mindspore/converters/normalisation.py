@@ -51,7 +51,9 @@ def batch_norm(call: Call) -> Any:
 def layer_norm(call: Call) -> Any:
     """(x, scale, bias, first normalised axis, first axis of the scale, epsilon) -> (y, mean, variance)."""
     value, scale, bias = call.tensor(0), call.tensor(1), call.tensor(2)
-    first, first_of_scale = (int(call.argument(i, n, -1)) for i, n in ((3, "begin_norm_axis"), (4, "begin_params_axis")))
+    first, first_of_scale = (
+        int(call.argument(i, n, -1)) for i, n in ((3, "begin_norm_axis"), (4, "begin_params_axis"))
+    )
     epsilon = float(call.argument(5, "epsilon", 1e-7))
     first, first_of_scale = call.axis(value, first), call.axis(value, first_of_scale)
     if first == first_of_scale:
@@ -94,9 +96,7 @@ def group_norm(call: Call) -> Any:
     channels = call.static_dim(value, 1)
     scale = call.tensor(2) if call.has(2) else call.const(np.ones(channels), value.dtype)
     bias = call.tensor(3) if call.has(3) else call.const(np.zeros(channels), value.dtype)
-    return elements(
-        call, call.emit("GroupNormalization", value, scale, bias, num_groups=groups, epsilon=epsilon)
-    )
+    return elements(call, call.emit("GroupNormalization", value, scale, bias, num_groups=groups, epsilon=epsilon))
 
 
 @converter("InstanceNorm")

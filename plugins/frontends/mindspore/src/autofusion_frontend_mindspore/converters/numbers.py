@@ -44,7 +44,9 @@ _SPELLINGS = {"ScalarEq": ("scalar_eq",), "ScalarGt": ("scalar_gt",), "ScalarGe"
 
 
 def _known(call: Call) -> list[Any] | None:
-    values = [v.const.item() if isinstance(v, Value) and v.const is not None and v.const.size == 1 else v for v in call.args]
+    values = [
+        v.const.item() if isinstance(v, Value) and v.const is not None and v.const.size == 1 else v for v in call.args
+    ]
     return None if any(isinstance(v, Value) for v in values) else values
 
 
@@ -134,7 +136,9 @@ def combine(call: Call) -> Any:
     which = call.op.lower().removeprefix("bool").removeprefix("_")
     known = _known(call)
     if known is not None:
-        return {"and": lambda a, b: a and b, "or": lambda a, b: a or b, "eq": lambda a, b: bool(a) == bool(b)}[which](*known)
+        return {"and": lambda a, b: a and b, "or": lambda a, b: a or b, "eq": lambda a, b: bool(a) == bool(b)}[which](
+            *known
+        )
     op = {"and": "And", "or": "Or", "eq": "Equal"}[which]
     return call.emit(op, call.cast(call.tensor(0), BOOL), call.cast(call.tensor(1), BOOL))
 
@@ -199,5 +203,3 @@ def same(call: Call) -> bool:
     left, right = call.args[0], call.args[1]
     found = left is right or (not isinstance(left, Value) and not isinstance(right, Value) and left == right)
     return found != (call.op == "is_not")
-
-

@@ -8,7 +8,14 @@ from autofusion.ir.graph import Value
 from autofusion_frontend_mindspore.call import Call
 from autofusion_frontend_mindspore.registry import converter
 
-_MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge", "replicate": "edge", "circular": "wrap", "wrap": "wrap"}
+_MODES = {
+    "constant": "constant",
+    "reflect": "reflect",
+    "edge": "edge",
+    "replicate": "edge",
+    "circular": "wrap",
+    "wrap": "wrap",
+}
 
 
 def padded(call: Call, value: Value, pairs: Sequence[tuple[int, int]], mode: str, fill: Value | None = None) -> Value:

@@ -100,7 +100,7 @@ def _repeated(numbers: Sequence[int], rank: int) -> list[int]:
 
 
 @converter("MaxPoolWithArgmaxV2", "MaxPoolWithIndices", "MaxPoolWithMask")
-def max_pool_with_argmax(call: Call) -> tuple[Value, ...]:
+def max_pool_with_argmax(call: Call) -> tuple[Value, Value | None]:
     """The maximum and its place in the plane. The leading two of four pads are fillers."""
     kernel, strides, padding, dilation = (
         _last_two(call.ints(i, n, d))
@@ -121,7 +121,7 @@ def _last_two(numbers: Sequence[int]) -> list[int]:
 
 
 @converter("MaxPool3DWithArgmax")
-def max_pool_3d_with_argmax(call: Call) -> tuple[Value, ...]:
+def max_pool_3d_with_argmax(call: Call) -> tuple[Value, Value | None]:
     """Also what nn.MaxPool2d with explicit pads becomes, with a depth of one."""
     attrs = {
         "kernel_shape": spatial_sizes(call, ["ksize", "kernel_size"], 3),
@@ -135,8 +135,10 @@ def max_pool_3d_with_argmax(call: Call) -> tuple[Value, ...]:
     return _with_places(call, attrs)
 
 
-def _with_places(call: Call, attrs: dict[str, Any]) -> tuple[Value, ...]:
+def _with_places(call: Call, attrs: dict[str, Any]) -> tuple[Value, Value | None]:
     value = call.tensor(0)
+    if call.op == "MaxPoolWithMask":
+        return call.emit("MaxPool", value, **attrs), None  # its mask of bits is for the gradient alone
     result, places = call.node("MaxPool", [value], attrs, outputs=2).outputs
     # ONNX counts places in the whole tensor, MindSpore in each plane.
     sizes = call.emit("Shape", value, start=2)
@@ -157,7 +159,9 @@ def max_pool_3d(call: Call) -> Value:
     return call.emit("MaxPool", call.tensor(0), **attrs)
 
 
-@converter("AdaptiveAvgPool2D", "AdaptiveAvgPool2DExt", "AdaptiveAvgPool1D", "AdaptiveAvgPool3D", "AdaptiveAvgPool3DExt")
+@converter(
+    "AdaptiveAvgPool2D", "AdaptiveAvgPool2DExt", "AdaptiveAvgPool1D", "AdaptiveAvgPool3D", "AdaptiveAvgPool3DExt"
+)
 def adaptive_average_pool(call: Call) -> Value:
     """Windows from floor(i * in / out) to ceil((i + 1) * in / out) along each axis."""
     return _adaptive(call, "ReduceMean")

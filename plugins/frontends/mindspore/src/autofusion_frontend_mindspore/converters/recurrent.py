@@ -31,7 +31,14 @@ def lstm(call: Call) -> tuple[Any, ...]:
         stored = _gates(call, flat, 4 * size * (width + size), [4 * size])
         zeros = call.emit("Mul", stored, call.like(0, stored))
         bias = call.emit("Unsqueeze", call.emit("Concat", stored, zeros, axis=0), call.ints64([0]))
-    operands = [value, *(call.emit("Unsqueeze", w, call.ints64([0])) for w in (weights, recurrence)), bias, None, hidden, cell]
+    operands = [
+        value,
+        *(call.emit("Unsqueeze", w, call.ints64([0])) for w in (weights, recurrence)),
+        bias,
+        None,
+        hidden,
+        cell,
+    ]
     result, last, state = call.node("LSTM", operands, {"hidden_size": size}, outputs=3).outputs
     result = call.emit("Squeeze", result, call.ints64([1]))
     spare = len(call.declared) - 3 if isinstance(call.declared, tuple) else 0

@@ -32,7 +32,9 @@ def _register(primitive: str, op: str) -> None:
             return value
         if op == "ReduceMean":
             value = floating(call, value)
-        return reduce(call, op, call.cast(value, call.result_dtype()), _axes(call), call.argument(2, "keep_dims", False))
+        return reduce(
+            call, op, call.cast(value, call.result_dtype()), _axes(call), call.argument(2, "keep_dims", False)
+        )
 
     converter(primitive)(convert)
 
@@ -136,7 +138,9 @@ def _norm(call: Call, value: Value, p: float, axes: tuple[int, ...], keep: Any, 
 @converter("LpNorm")
 def lp_norm(call: Call) -> Value:
     """(sum(|x| ** p)) ** (1 / p); arguments are attributes."""
-    return _norm(call, call.tensor(0), float(call.attrs.get("p", 2)), call.ints(9, "axis", ()), call.attrs.get("keep_dims"))
+    return _norm(
+        call, call.tensor(0), float(call.attrs.get("p", 2)), call.ints(9, "axis", ()), call.attrs.get("keep_dims")
+    )
 
 
 @converter("LpNormV2")
@@ -150,7 +154,9 @@ def lp_norm_v2(call: Call) -> Value:
 def norm(call: Call) -> Value:
     """(x, p, axes, keep, element type)."""
     value = call.cast(call.tensor(0), call.result_dtype())
-    return _norm(call, value, float(call.argument(1, "p", 2)), call.ints(2, "dim", None), call.argument(3, "keepdim", False))
+    return _norm(
+        call, value, float(call.argument(1, "p", 2)), call.ints(2, "dim", None), call.argument(3, "keepdim", False)
+    )
 
 
 @converter("CumSum", "CumsumExt")

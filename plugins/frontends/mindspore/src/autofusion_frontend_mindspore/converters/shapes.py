@@ -74,7 +74,9 @@ def flatten_ext(call: Call) -> Value:
     rank = call.rank(value)
     if rank == 0:
         return call.emit("Reshape", value, call.ints64([1]))
-    first, last = (call.axis(value, int(call.argument(i, n, d))) for i, n, d in ((1, "start_dim", 0), (2, "end_dim", -1)))
+    first, last = (
+        call.axis(value, int(call.argument(i, n, d))) for i, n, d in ((1, "start_dim", 0), (2, "end_dim", -1))
+    )
     parts = [call.emit("Shape", value, start=0, end=first)] if first else []
     parts.append(call.ints64([-1]))
     if last < rank - 1:
@@ -93,7 +95,11 @@ def broadcast_to(call: Call) -> Value:
     if isinstance(wanted, tuple):
         new = len(wanted) - call.rank(value)
         wanted = tuple(
-            (call.emit("Shape", value, start=i - new, end=i - new + 1) if value.shape is None else _dim(call, value, i - new))
+            (
+                call.emit("Shape", value, start=i - new, end=i - new + 1)
+                if value.shape is None
+                else _dim(call, value, i - new)
+            )
             if isinstance(w, int) and w == -1
             else w
             for i, w in enumerate(wanted)
@@ -210,9 +216,7 @@ def _rolled(call: Call, value: Value, amount: int, axis: int) -> Value:
 def im2col(call: Call) -> Value:
     """Windows as columns: [N, C, kh * kw, places]."""
     value = call.tensor(0)
-    kernel, strides, dilations = (
-        (list(call.ints(9, n, 1)) * 2)[:2] for n in ("ksizes", "strides", "dilations")
-    )
+    kernel, strides, dilations = ((list(call.ints(9, n, 1)) * 2)[:2] for n in ("ksizes", "strides", "dilations"))
     padding = list(call.ints(9, "pads", 0))
     padding = padding * 2 if len(padding) == 1 else padding
     if any(padding):
