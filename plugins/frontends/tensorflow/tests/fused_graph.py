@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
+
 from autofusion.ir.graph import FUSED, Graph, Node, Value
 
 _ARITHMETIC = ("Add", "BatchNormalization", "Div", "Mul", "Sub")
-_NEAR = ("Add", "Cast", "Clip", "Div", "Identity", "Mul", "Pad", "Reshape", "Softmax", "Sub")
+_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
 def nodes_with_bodies(graph: Graph) -> Iterator[Node]:
@@ -32,48 +34,36 @@ def transposes_apart(graph: Graph) -> list[str]:
 
 
 def channel_arithmetic(graph: Graph) -> list[str]:
-    """Arithmetic with a constant vector along the channels, but for what only a graph input goes through."""
-    found = []
-    for node in nodes_with_bodies(graph):
-        if node.op not in _ARITHMETIC:
-            continue
-        if any(v is not None and v.const is not None and _is_vector(v) for v in node.inputs):
-            found.append(node.label)
-    return [label for label in found if not _of_input(graph, label)]
+    """Arithmetic with a constant vector along the channels, but for what is done to a graph input before any layer."""
+    behind_layer: dict[Value, bool] = {}
+    found: list[str] = []
+    _walk(graph, [None] * len(graph.inputs), [False] * len(graph.inputs), behind_layer, found)
+    return found
 
 
-def _is_vector(value: Value) -> bool:
-    assert value.const is not None
-    return value.const.size > 1 and max(value.const.shape) == value.const.size
+def _walk(
+    graph: Graph,
+    constants: list[np.ndarray | None],
+    behind: list[bool],
+    behind_layer: dict[Value, bool],
+    found: list[str],
+) -> None:
+    """Visit the nodes in order; ``constants`` and ``behind`` are what is known of the graph's inputs."""
+    given = dict(zip(graph.inputs, constants, strict=True))
+    behind_layer.update(zip(graph.inputs, behind, strict=True))
 
+    def constant(value: Value) -> np.ndarray | None:
+        return value.const if value.const is not None else given.get(value)
 
-def _of_input(graph: Graph, label: str) -> bool:
-    """True if the labelled node only processes a graph input, before any convolution or product."""
-    inner = {node.label: node for node in nodes_with_bodies(graph)}
-    stack, seen = [inner[label]], set()
-    outer = {value: node for node in graph.nodes for value in node.outputs}
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if node.op in ("Conv", "ConvTranspose", "Gemm", "MatMul"):
-            return False
-        owner = next((n for n in graph.nodes if n is node or (n.op == FUSED and node in n.body)), None)
-        for value in node.inputs:
-            if value is None or value.const is not None:
-                continue
-            producer = value.producer
-            if producer is None and owner is not None and owner is not node:
-                place = owner.body.inputs.index(value)
-                given = owner.inputs[place]
-                producer = outer.get(given) if given is not None else None
-                if producer is not None and producer.op == FUSED:
-                    stack.extend(producer.body.nodes)
-                    continue
-            elif producer is not None and producer.op == FUSED:
-                stack.extend(producer.body.nodes)
-                continue
-            if producer is not None:
-                stack.append(producer)
-    return True
+    for node in graph.nodes:
+        operands = [v for v in node.inputs if v is not None]
+        after = node.op in _LAYERS or any(behind_layer.get(v, False) for v in operands)
+        if node.op == FUSED:
+            flags = [behind_layer.get(v, False) for v in operands]
+            _walk(node.body, [constant(v) for v in operands], flags, behind_layer, found)
+            after = any(behind_layer[v] for v in node.body.outputs)
+        elif node.op in _ARITHMETIC and after:
+            vectors = [c for v in operands if (c := constant(v)) is not None]
+            if any(c.size > 1 and max(c.shape) == c.size for c in vectors):
+                found.append(node.label)
+        behind_layer.update(dict.fromkeys(node.outputs, after))
