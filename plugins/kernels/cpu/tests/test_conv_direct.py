@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from conv_support import TOLERANCE, conv, conv_transpose, operands
-from kernel_harness import check, make_node, target_for
+from kernel_harness import check, make_node, run_offer, target_for
 from native_support import RUNNABLE
 
 from autofusion.ir.types import TensorType, of_array
 from autofusion.lowering.contract import Refused
-from autofusion_kernels_cpu.conv import offers
+from autofusion_kernels_cpu.conv import image, offers
+from autofusion_kernels_cpu.conv.anchored import anchored
+from autofusion_kernels_cpu.conv.geometry import geometry_of
+from autofusion_kernels_cpu.conv.weights import FilterGroup, pack_blocked, padded_vector
 
 
 def run(isa, shape, filters, kernel, *, group=1, threads=1, bias=True, expect="", **attrs):
@@ -80,7 +85,48 @@ def test_depthwise(isa, channels, kernel, stride, dilation):
 @pytest.mark.parametrize("filters", [5, 32, 64])
 def test_plain_image(isa, kernel, stride, dilation, filters):
     attrs = {"strides": [stride, stride], "dilations": [dilation, dilation], "pads": [kernel // 2, 1, 0, kernel // 2]}
+    run(isa, (2, 3, 33, 31), filters, (kernel, kernel), threads=2, expect="conv.image", **attrs)
+    attrs["pads"] = [0, 0, 0, 0]
     run(isa, (2, 3, 33, 31), filters, (kernel, kernel), threads=2, expect="conv.planar", **attrs)
+
+
+@pytest.mark.parametrize("isa", RUNNABLE)
+@pytest.mark.parametrize("pads", [[1, 1, 1, 1], [0, 3, 4, 0], [5, 0, 0, 18], [0, 16, 0, 0]])
+@pytest.mark.parametrize("width", [1, 15, 16, 40])
+def test_lines_of_an_image_are_staged_in_blocks(isa, pads, width):
+    rng = np.random.default_rng(3)
+    arrays = operands(rng, (3, 2, 13, width), (9, 2, 4, 3), 9)
+    if width + pads[1] + pads[3] < 3:
+        return
+    attrs = {"pads": pads, "strides": [2, 1]}
+    node = make_node("Conv", arrays, attrs, (1, 2))
+    wanted = conv(*arrays, **attrs)
+    node.output.type = of_array(wanted.astype(np.float32))
+    found = []
+    for threads, cache in ((1, 1 << 20), (1, 1), (2, 12000), (3, 1), (4, 8000)):
+        target = dataclasses.replace(target_for(isa, threads), l2_bytes=cache)
+        geometry = geometry_of(node)
+        made = image.staging(geometry, target, threads)
+        kernel = image.ImageConv(anchored(node), target, threads)
+        (offer,) = [o for o in offers(node, target) if o.kernel == "conv.image"]
+        offer = dataclasses.replace(offer, bind=kernel, scratch=kernel.scratch_bytes)
+        assert made.rows >= 1 and (cache > 1 or made.rows == 1)
+        found += [run_offer(node, offer, arrays, target, hostile=h)[0] for h in (True, False)]
+    np.testing.assert_allclose(found[0], wanted, **TOLERANCE)
+    assert all(np.array_equal(found[0], y) for y in found[1:])
+
+
+def test_denormal_weights_count_as_zero():
+    rng = np.random.default_rng(4)
+    x, w, b = operands(rng, (1, 16, 6, 6), (16, 16, 3, 3), 16)
+    w[:, ::2] = 1e-40
+    b[::2] = -1e-41
+    attrs = {"pads": [1, 1, 1, 1]}
+    wanted = conv(x, np.where(np.abs(w) < 1e-38, 0, w), np.where(np.abs(b) < 1e-38, 0, b), **attrs)
+    arrays = [x, w, b]
+    check(offers, "Conv", arrays, attrs, isa=RUNNABLE[0], constants=(1, 2), expected=[wanted.astype("f")], **TOLERANCE)
+    for values in (pack_blocked(w.reshape(16, 16, 9), [FilterGroup(0, 1, 0, 16)], 16, 16)[0], padded_vector(b, 1, 16)):
+        assert (values == 0).any() and not ((values != 0) & (np.abs(values) < np.finfo(np.float32).tiny)).any()
 
 
 @pytest.mark.parametrize("isa", RUNNABLE)

@@ -135,10 +135,12 @@ class DirectConv:
     ) -> NativeKernel:
         x, y = inputs[self.parts.operand], outputs[0]
         assert x is not None
-        return NativeKernel(tuple(_Binding(self.parts, self.form, self.workers, context, inputs, x, y).steps()))
+        return NativeKernel(tuple(Binding(self.parts, self.form, self.workers, context, inputs, x, y).steps()))
 
 
-class _Binding:
+class Binding:
+    """One convolution with the memory it works on."""
+
     def __init__(
         self,
         parts: Anchored,
@@ -207,8 +209,8 @@ class _Binding:
                     made.append(
                         Plane(
                             image * xs.image + depth * stride * xs.depth,
-                            _offset(ys, image, out),
-                            tuple(_offset(o.strides, image, out) for o in self.operands),
+                            offset(ys, image, out),
+                            tuple(offset(o.strides, image, out) for o in self.operands),
                             rows,
                             pixels,
                             variant,
@@ -336,9 +338,9 @@ class _Binding:
                 group,
                 weights=(start,),
                 tables=(table,),
-                output=group.output + _offset(self.ys, 0, phase.first),
+                output=group.output + offset(self.ys, 0, phase.first),
                 operands=tuple(
-                    base + _offset(o.strides, 0, phase.first) for base, o in zip(operands, self.operands, strict=True)
+                    base + offset(o.strides, 0, phase.first) for base, o in zip(operands, self.operands, strict=True)
                 ),
             )
             for phase, start, table in zip(self.phases, starts, tables, strict=True)
@@ -363,6 +365,13 @@ class _Binding:
             tuple(o.strides.height * outer for o in self.operands),
         )
 
+    def _header(self) -> list[int]:
+        rows = self._rows()
+        header = [rows[0], self.ys.block, rows[1], self.ys.height]
+        for operand, row in zip(self.operands, rows[2], strict=True):
+            header += [operand.strides.block, row]
+        return header
+
     def _step(
         self,
         vectors: int,
@@ -374,11 +383,15 @@ class _Binding:
     ) -> NativeStep:
         pixel, output_pixel = self._pixel()
         depthwise = row_taps(self.geometry) if self.form is Form.DEPTHWISE else 0
-        structure = Structure(self.isa, pixel, output_pixel, vectors, widths(self.isa, vectors, depthwise), depthwise)
-        rows = self._rows()
-        header = [rows[0], self.ys.block, rows[1], self.ys.height]
-        for operand, row in zip(self.operands, rows[2], strict=True):
-            header += [operand.strides.block, row]
+        structure = Structure(
+            self.isa,
+            pixel,
+            output_pixel,
+            vectors,
+            widths(self.isa, vectors, depthwise),
+            depthwise,
+            masked=not depthwise and channels > self.geometry.group_channels,
+        )
         load = Load(
             groups=len(groups),
             group_floats=max(int(t[:, 1].sum()) for g in groups for t in g.tables) * vectors * self.lanes,
@@ -390,21 +403,14 @@ class _Binding:
             taps=max(math.prod(map(len, phase.taps)) for phase in self.phases),
         )
         cut = schedule(load, self.workers, self.target)
-        params = parameters(
-            structure,
-            self.epilogue,
-            header,
-            groups,
-            planes,
-            cut,
-            rows,
-            self.target.threads,
-        )
+        rows, threads = self._rows(), self.target.threads
+        params = parameters(structure, self.epilogue, self._header(), groups, planes, cut, rows, threads)
         refs = (Ref(self.x), Ref(packed), Ref(bias), Ref(self.y), *(o.ref for o in self.operands))
         name = f"conv.{self.form.value}x{vectors}"
         return NativeStep(generator.kernel(structure, self.epilogue), refs, params, True, name, cut.workers)
 
 
-def _offset(strides: Strided, image: int, position: tuple[int, int, int]) -> int:
+def offset(strides: Strided, image: int, position: tuple[int, int, int]) -> int:
+    """Floats from the first element of a view to a position of an image."""
     d, h, w = position
     return image * strides.image + d * strides.depth + h * strides.height + w * strides.width

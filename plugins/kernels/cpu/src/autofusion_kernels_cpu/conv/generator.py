@@ -12,6 +12,9 @@ pixels, some entries of the table. A row is covered by register tiles of a few f
 moved left so that it ends with the row, and only stores the pixels that no tile before it has stored, so nothing is
 read or written beyond a row. Long sums may be cut in chunks of the table: the first chunk starts from the bias, others
 from what the output holds, the last applies the epilogue. The order of additions never depends on any of this.
+
+An image without a border around it is *staged*: a task copies the lines that it reads into scratch memory of its
+thread, with zeros around them. There they stay in the cache, and no copy of the whole image is made.
 """
 
 from __future__ import annotations
@@ -47,12 +50,20 @@ TASK = (
     "prefetch",
     "prefetch_end",
     "prefetch_step",
+    "stage",
+    "stage_count",
 )
 """Fields of a task before one offset for each operand of the epilogue and (start, count) for each tile width.
 
 All offsets count floats from the buffer's start but `table`, which counts int64 from the start of the parameters.
-`pixels` is the length of a row, of which the task has those from `begin` to `end`.
+`pixels` is the length of a row, of which the task has those from `begin` to `end`. `stage` counts int64 from the start
+of the parameters to `stage_count` lines (STAGED_LINE) to copy before.
 """
+STAGED_LINE = ("source", "target", "length")
+"""A line to copy: float offsets in the image and in the input, floats (0: a line of zeros)."""
+STAGED_PARAMS = ("line_vectors", "line_low")
+"""Parameters of staging, after all others: vectors of a staged line, zeros before its first float."""
+
 FIRST, LAST = 1, 2
 """Flags of a task: it starts the sum, it ends the sum."""
 _addresses: dict[tuple[Structure, str], int] = {}
@@ -68,9 +79,9 @@ def kernel(structure: Structure, epilogue: Epilogue) -> int:
         return _addresses[key]
 
 
-def header_size(epilogue: Epilogue) -> int:
+def header_size(structure: Structure, epilogue: Epilogue) -> int:
     """int64 parameters before the table of tasks for each thread."""
-    return len(PARAMS) + 2 * len(epilogue.kinds)
+    return len(PARAMS) + 2 * len(epilogue.kinds) + (len(STAGED_PARAMS) if structure.staged else 0)
 
 
 def task_size(structure: Structure, epilogue: Epilogue) -> int:
@@ -83,7 +94,10 @@ def module(structure: Structure, epilogue: Epilogue) -> Module:
     m = Module(structure.isa)
     operands = names(epilogue.kinds)
     strides = [f"{name}.{s}" for name in operands for s in ("block", "row")]
-    with m.kernel("conv", [*BUFFERS, *operands], [*PARAMS, *strides]) as f:
+    buffers, params = [*BUFFERS, *operands], [*PARAMS, *strides]
+    if structure.staged:
+        buffers, params = [*buffers, "image"], [*params, *STAGED_PARAMS]
+    with m.kernel("conv", buffers, params) as f:
         emitter = _Emitter(f, structure, epilogue)
         emitter.tasks()
     return m
@@ -122,7 +136,7 @@ class _Emitter:
 
     def tasks(self) -> None:
         f = self.f
-        shares = f.at(self.params, f.thread * 2 + header_size(self.epilogue), I64)
+        shares = f.at(self.params, f.thread * 2 + header_size(self.s, self.epilogue), I64)
         begin, end = f.load(shares, 0, I64), f.load(shares, 1, I64)
         with f.loop(begin, end, step=task_size(self.s, self.epilogue)) as loop:
             self.task(f.at(self.params, loop.index, I64))
@@ -130,6 +144,8 @@ class _Emitter:
     def task(self, record: Value) -> None:
         f = self.f
         field = {name: f.load(record, i, I64) for i, name in enumerate(TASK)}
+        if self.s.staged:
+            self.stage(field["stage"], field["stage_count"])
         position = len(TASK)
         operands = []
         for i, kind in enumerate(self.epilogue.kinds):
@@ -173,6 +189,30 @@ class _Emitter:
                 *(f.at(p, step) for p, step in zip(row.operands, row_steps, strict=True)),
                 prefetch,
             )
+
+    def stage(self, first: Value, count: Value) -> None:
+        """Copy lines of the image to where the tiles read them, with zeros before and after."""
+        f, lanes = self.f, self.lanes
+        vectors, low = f.param["line_vectors"], f.param["line_low"]
+        with f.loop(0, count, carry=[f.at(self.params, first, I64)], opaque=True) as lines:
+            (line,) = lines.carried
+            source = f.at(f.buffer["image"], f.load(line, 0, I64) - low)
+            target = f.at(f.buffer["input"], f.load(line, 1, I64))
+            length = f.load(line, 2, I64)
+            end = f.select(f.eq(length, 0), 0, low + length)
+            whole = f.udiv(low + (lanes - 1), lanes)
+            rest = f.max(f.udiv(end, lanes), whole)
+
+            def part(start: Value, stop: Value, masked: bool) -> None:
+                with f.loop(start, stop) as vector:
+                    i = vector.index * lanes
+                    mask = f.tail_mask(end - i) & ~f.tail_mask(low - i) if masked else None
+                    f.store(f.load(source, i, mask=mask), target, i)
+
+            part(f.const(0, I64), whole, True)
+            part(whole, rest, False)
+            part(rest, vectors, True)
+            lines.next(f.at(line, len(STAGED_LINE), I64))
 
     def tiles(self, task: _Task, row: _Row, index: int, width: int, prefetch: Value) -> Value:
         """All tiles of one width in a row."""

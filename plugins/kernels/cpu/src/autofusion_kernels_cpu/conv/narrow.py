@@ -23,7 +23,7 @@ from autofusion_kernels_cpu.conv.geometry import Axis, Geometry, transposed_phas
 from autofusion_kernels_cpu.conv.products import Interleave, Structure
 from autofusion_kernels_cpu.conv.tasks import Group, Plane, Schedule, parameters
 from autofusion_kernels_cpu.conv.tiles import cover, widths
-from autofusion_kernels_cpu.conv.weights import FilterGroup, channel_runs, pack_blocked, padded_vector
+from autofusion_kernels_cpu.conv.weights import FilterGroup, channel_runs, pack_blocked, padded_vector, read
 from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
 
 _MOST_STORES = 8
@@ -102,7 +102,13 @@ class NarrowConv:
         refs, steps = self._operands(inputs, y)
         planes = list(self._planes(xs, ys, steps, isa))
         structure = Structure(
-            isa, xs.width * self.taps[2].step, self.interleave.columns, 1, widths(isa, 1), 0, self.interleave
+            isa,
+            xs.width * self.taps[2].step,
+            self.interleave.columns,
+            1,
+            widths(isa, 1),
+            interleave=self.interleave,
+            masked=any(None in seen for taps in self.taps for _, seen in taps.shifts),
         )
         row = ys.height * self.interleave.rows
         rows = (xs.height * self.taps[1].step, row, tuple(row if s.height else 0 for s in steps))
@@ -160,7 +166,7 @@ class NarrowConv:
         for t, (depth, height, width) in enumerate(taps):
             for (r, y), (c, x) in itertools.product(enumerate(height[1]), enumerate(width[1])):
                 if y is not None and x is not None:
-                    made[:, r, c, :, t] = weights[:, :, depth[1][0], y, x]
+                    made[:, r, c, :, t] = read(weights[:, :, depth[1][0], y, x])
         return made.reshape(parts.lanes, g.channels, len(taps))
 
     def _planes(self, xs: Strided, ys: Strided, operands: Sequence[Strided], isa: Isa) -> Iterator[Plane]:

@@ -8,7 +8,7 @@ from autofusion.cost.target import Target
 from autofusion.ir.graph import Node, Value
 from autofusion.lowering.contract import Layout, Numerics, Offer, Operand, Refused
 from autofusion_kernels_cpu.codegen.isa import host_isa
-from autofusion_kernels_cpu.conv import direct, narrow, winograd
+from autofusion_kernels_cpu.conv import direct, image, narrow, winograd
 from autofusion_kernels_cpu.conv.anchored import Anchored, anchored
 from autofusion_kernels_cpu.conv.direct import Form
 from autofusion_kernels_cpu.conv.price import seconds, useful_threads
@@ -25,7 +25,7 @@ def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
     # An epilogue that reads the image as well wants it in blocks.
     shared = any(leaf.operand == parts.operand for leaf in parts.epilogue.leaves)
     if g.channels < target.lanes and g.groups == 1 and not g.transposed and not shared:
-        made.append(_direct(parts, target, Form.PLANAR))
+        made.append(_image(parts, target) if image.applies(g) else _direct(parts, target, Form.PLANAR))
     interleave = narrow.interleave_of(g, target.lanes)
     if interleave is not None and not shared:
         made.append(_narrow(parts, interleave, target))
@@ -65,6 +65,22 @@ def _direct(parts: Anchored, target: Target, form: Form) -> Offer:
         (Operand(layout, bordered=True),),
         direct.DirectConv(parts, form, workers),
         seconds=seconds(target, cycles / workers, weights, 0, tensors, workers),
+    )
+
+
+def _image(parts: Anchored, target: Target) -> Offer:
+    layout = Layout(target.lanes)
+    cycles = direct.cost(host_isa(target.isa), parts.geometry, Form.PLANAR)
+    weights, tensors = parts.weights.nbytes, _moved(parts, Layout(), layout)
+    workers = useful_threads(target, seconds(target, cycles, weights, 0, tensors, 1))
+    kernel = image.ImageConv(parts, target, workers)
+    return Offer(
+        "conv.image",
+        parts.operands(Layout(), (), layout),
+        (Operand(layout, bordered=True),),
+        kernel,
+        seconds=seconds(target, cycles / workers, weights, 0, tensors, workers),
+        scratch=kernel.scratch_bytes,
     )
 
 

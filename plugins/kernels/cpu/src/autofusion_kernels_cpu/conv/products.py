@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from autofusion_kernels_cpu.codegen.builder import Function
 from autofusion_kernels_cpu.codegen.isa import Isa
-from autofusion_kernels_cpu.codegen.values import I8, I64, Value
+from autofusion_kernels_cpu.codegen.values import I8, I32, I64, Value
 
 TABLE_ENTRY = 2
 """int64 for each entry of the table: offset in floats, number of k."""
@@ -42,6 +42,8 @@ class Structure:
     `vectors` the channel blocks of a tile; `widths` the tile widths, widest first. `depthwise` is 0, or the number of
     neighbouring taps of an entry of the table if every channel has a filter of its own: then weight vectors meet input
     vectors instead of broadcasts, and `vectors` is 1. With `interleave`, too, `vectors` is 1, and the result is plain.
+    With `staged`, tasks copy the lines that they read into scratch memory first. With `masked`, lanes do not all read
+    the same channels and taps, and weights whose bits are all zero stand for those that a lane does not read.
     """
 
     isa: Isa
@@ -51,6 +53,8 @@ class Structure:
     widths: tuple[int, ...]
     depthwise: int = 0
     interleave: Interleave | None = None
+    staged: bool = False
+    masked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +101,24 @@ class Products:
         with f.loop(0, length, carry=start, at_least_once=True, opaque=True) as ks:
             w, x, reached, *acc = ks.carried
             columns = [f.load(w, o * self.lanes) for o in range(s.vectors)]
+            own = [f.ne(f.bitcast(column, I32), 0) for column in columns] if s.masked else [None] * s.vectors
             f.prefetch(reached, locality=2)
             result = []
             for i in range(len(acc) // s.vectors):
                 value = f.broadcast(x, i * s.pixel)
                 for o in range(s.vectors):
-                    result.append(f.fma(value, columns[o], acc[i * s.vectors + o]))
+                    result.append(self._sum(value, columns[o], acc[i * s.vectors + o], own[o]))
             ks.next(f.at(w, s.vectors * self.lanes), f.at(x, 1), f.at(reached, ahead.step, I8), *result)
         return [ks.results[0], *ks.results[2:]]
+
+    def _sum(self, value: Value, column: Value, acc: Value, own: Value | None) -> Value:
+        """The accumulator with the product added, where the lanes are their `own`: elsewhere `value` may be NaN."""
+        f = self.f
+        if own is None:
+            return f.fma(value, column, acc)
+        if f.isa.name == "avx512":  # the mask costs nothing there
+            return f.select(own, f.fma(value, column, acc), acc)
+        return f.fma(f.select(own, value, 0.0), column, acc)
 
     def _depthwise(self, weights: Value, source: Value, values: list[Value]) -> list[Value]:
         """One row of taps: each input vector is loaded once and meets all the taps that see it."""

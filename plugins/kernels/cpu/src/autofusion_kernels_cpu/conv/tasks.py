@@ -91,11 +91,8 @@ def parameters(
 
     `strides` are the row strides of input, output and operands.
     """
-    workers = schedule.workers
     writer = _Writer(structure, epilogue, strides)
-    base = len(header) + 2 * threads
-    shares, records = [], 0
-    for thread in range(workers):
+    for thread in range(schedule.workers):
         f, p = divmod(thread, schedule.plane_threads)
         mine = groups[_cut(len(groups), f, schedule.filter_threads) : _cut(len(groups), f + 1, schedule.filter_threads)]
         pieces = _share(structure, planes, p, schedule.plane_threads)
@@ -108,11 +105,28 @@ def parameters(
             for group in mine:
                 writer.add(group, pieces, schedule.chunk_floats)
         writer.link(before, schedule.prefetch)
-        size = generator.task_size(structure, epilogue)
-        shares += [base + records * size, base + (records + len(writer.tasks) - before) * size]
-        records = len(writer.tasks)
-    shares += [base, base] * (threads - workers)
-    return writer.finish([*header, *shares])
+        writer.end_thread()
+    return writer.finish(header, threads)
+
+
+def staged_parameters(
+    structure: Structure,
+    epilogue: Epilogue,
+    header: Sequence[int],
+    groups: Sequence[Group],
+    blocks: Sequence[Sequence[tuple[Plane, np.ndarray]]],
+    strides: tuple[int, int, tuple[int, ...]],
+    threads: int,
+) -> np.ndarray:
+    """As `parameters`, for the blocks of each working thread: planes, with the lines to copy before."""
+    writer = _Writer(structure, epilogue, strides)
+    for mine in blocks:
+        for plane, lines in mine:
+            pieces = _share(structure, [plane], 0, 1)
+            for i, group in enumerate(groups):
+                writer.add(group, pieces, 0, lines if i == 0 else None)
+        writer.end_thread()
+    return writer.finish(header, threads)
 
 
 def _cut(total: int, index: int, parts: int) -> int:
@@ -181,6 +195,8 @@ class _Writer:
         self._table_size = 0
         # k steps, and weights, of each task.
         self._steps: list[int] = []
+        # Tasks up to the end of each thread's.
+        self._ends = [0]
         self._ranges: list[tuple[int, int]] = []
 
     def _table(self, table: np.ndarray) -> tuple[int, np.ndarray]:
@@ -193,8 +209,11 @@ class _Writer:
             self._table_size += table.size
         return self._tables[id(table)]
 
-    def add(self, group: Group, pieces: Sequence[_Piece], chunk_floats: int) -> None:
-        """Tasks of a group: all pieces for a chunk of the table, then the next chunk."""
+    def add(self, group: Group, pieces: Sequence[_Piece], chunk_floats: int, stage: np.ndarray | None = None) -> None:
+        """Tasks of a group: all pieces for a chunk of the table, then the next chunk. `stage` are the lines that the
+        first of them copies.
+        """
+        first = len(self.tasks)
         lanes = self._lanes
         for variant in dict.fromkeys(piece.plane.variant for piece in pieces):
             table, weights = group.tables[variant], group.weights[variant]
@@ -205,6 +224,11 @@ class _Writer:
                 span = (weights + int(before[start]) * lanes, weights + int(before[stop]) * lanes)
                 for piece in own:
                     self._task(group, piece, position + start * TABLE_ENTRY, stop - start, flags, span)
+        if stage is not None:
+            at = generator.TASK.index("stage")
+            self.tasks[first][at : at + 2] = [self._table_size, len(stage)]
+            self._table_parts.append(stage.ravel())
+            self._table_size += stage.size
 
     def _task(self, group: Group, piece: _Piece, table: int, taps: int, flags: int, span: tuple[int, int]) -> None:
         plane, row = piece.plane, piece.first_row
@@ -240,6 +264,8 @@ class _Writer:
                 span[0],
                 span[0],
                 0,
+                0,
+                0,
                 *operands,
                 *starts,
             ]
@@ -257,11 +283,19 @@ class _Writer:
             if (start, stop) != self._ranges[i]:
                 self.tasks[i][at : at + 3] = [start, stop, round(4 * (stop - start) / self._steps[i])]
 
-    def finish(self, head: Sequence[int]) -> np.ndarray:
+    def end_thread(self) -> None:
+        """What follows is another thread's."""
+        self._ends.append(len(self.tasks))
+
+    def finish(self, header: Sequence[int], threads: int) -> np.ndarray:
         """Header and shares, tasks, tables."""
+        base, size = len(header) + 2 * threads, generator.task_size(self.structure, self.epilogue)
+        shares = [base + end * size for pair in itertools.pairwise(self._ends) for end in pair]
+        head = [*header, *shares, *[base] * (2 * threads - len(shares))]
         tasks = np.array(self.tasks, np.int64)
         if len(tasks):
-            tasks[:, generator.TASK.index("table")] += len(head) + tasks.size
+            for name in ("table", "stage"):
+                tasks[:, generator.TASK.index(name)] += len(head) + tasks.size
         return np.concatenate([np.array(head, np.int64), tasks.ravel(), *self._table_parts]).astype(np.int64)
 
 

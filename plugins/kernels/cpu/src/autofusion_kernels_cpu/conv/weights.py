@@ -46,7 +46,7 @@ def channel_runs(group: FilterGroup, lanes: int) -> list[tuple[int, int]]:
 
 def dense(weights: np.ndarray, group: FilterGroup, lanes: int, group_filters: int) -> np.ndarray:
     """The group's weights [vectors * lanes, last - first, taps] with zeros where filter and channel are of different
-    convolution groups, and for filters past the last. `weights` is [filters, channels of a group, taps].
+    convolution groups (see `read`), and for filters past the last. `weights` is [filters, channels of a group, taps].
     """
     filters, per_group, taps = weights.shape
     start = group.block * lanes
@@ -57,8 +57,13 @@ def dense(weights: np.ndarray, group: FilterGroup, lanes: int, group_filters: in
         return result
     for f in range(start, stop):
         channel = f // group_filters * per_group - group.first
-        result[f - start, channel : channel + per_group] = weights[f]
+        result[f - start, channel : channel + per_group] = read(weights[f])
     return result
+
+
+def read(weights: np.ndarray) -> np.ndarray:
+    """Weights that a lane reads: their zeros are negative, since masked sums leave out positive ones."""
+    return np.where(weights == 0, np.float32(-0.0), weights)
 
 
 def pack_blocked(
@@ -124,7 +129,7 @@ def flush_denormals(values: np.ndarray) -> None:
     tiny = np.finfo(np.float32).tiny
     denormal = np.abs(values) < tiny
     denormal &= values != 0
-    values[denormal] = 0.0
+    values[denormal] = -0.0  # still a weight that is read
 
 
 def aligned_zeros(count: int) -> np.ndarray:
