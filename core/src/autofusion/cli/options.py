@@ -19,7 +19,7 @@ CONFIG = "autofusion.toml"
 VARIABLE = "AUTOFUSION_CONFIG"
 _KEYWORDS = (
     "level", "threads", "only", "disable", "disable_sites", "only_sites", "disable_kernels", "memory_budget",
-    "numerics", "config",
+    "numerics", "config", "priorities",
 )  # fmt: skip
 
 model_argument = click.argument("model", type=click.Path(path_type=Path))
@@ -75,6 +75,13 @@ def compile_options(function: F) -> F:
             help="Do without this kernel, everywhere or at that source node. Repeatable.",
         ),
         click.option(
+            "--priority",
+            "priorities",
+            multiple=True,
+            metavar="RULE=BAND",
+            help="When this rule has its turn: first, early, normal, late or last, early+5, or a number. Repeatable.",
+        ),
+        click.option(
             "--memory-budget",
             type=_Bytes(),
             metavar="BYTES",
@@ -112,6 +119,7 @@ def compile_options(function: F) -> F:
     def wrapped(**values: Any) -> Any:
         keywords = {name: values.pop(name) for name in _KEYWORDS}
         keywords["only_sites"] = keywords["only_sites"] or None
+        keywords["priorities"] = _priorities(keywords["priorities"])
         if keywords["config"] is None and not os.environ.get(VARIABLE) and Path(CONFIG).is_file():
             keywords["config"] = Path(CONFIG)
         keywords["inputs"], keywords["outputs"] = values.pop("input_names"), values.pop("output_names")
@@ -120,6 +128,21 @@ def compile_options(function: F) -> F:
     for option in reversed(options):
         wrapped = option(wrapped)
     return wrapped  # type: ignore[return-value]
+
+
+def _priorities(stated: tuple[str, ...]) -> dict[str, int | str]:
+    """``("conv.fold=early",)`` as ``{"conv.fold": "early"}``, checked."""
+    from autofusion.errors import OptionError
+    from autofusion.fusion.priority import parse_priority
+
+    found: dict[str, int | str] = {}
+    for text in stated:
+        rule, equals, band = text.partition("=")
+        if not equals:
+            raise OptionError(f"priority '{text}' is not of the form RULE=BAND (for example conv.epilogue=early)")
+        parse_priority(band)
+        found[rule] = band
+    return found
 
 
 def echo_json(data: Any) -> None:

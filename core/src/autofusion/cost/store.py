@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from autofusion.cost.detect import cpu_name, detect
 from autofusion.cost.target import Target
 from autofusion.errors import OptionError, nearest
 
+_RUNS = {"avx512": ("avx512", "avx2", "generic"), "avx2": ("avx2", "generic"), "neon": ("neon", "generic")}
+"""Instruction set of a machine -> those that it runs."""
 _TYPES = {"isa": str, "lanes": int, "threads": int, "l1_bytes": int, "l2_bytes": int, "l3_bytes": int}
 """Types of the fields that are not floats."""
 
@@ -60,6 +63,21 @@ def current(threads: int | None = None, path: Path | None = None) -> Target:
     if cpu != cpu_name() or (stored.isa, stored.lanes) != (detected.isa, detected.lanes):
         return detected
     return dataclasses.replace(stored, threads=detected.threads)
+
+
+def locked_target(lock: Mapping[str, Any], path: Path, threads: int | None = None) -> Target:
+    """The target in the table of a lock, for ``threads`` threads (by default those of the lock, if there are so many).
+
+    Raises OptionError if the table is wrong, or this machine cannot run code for that instruction set.
+    """
+    names = [field.name for field in dataclasses.fields(Target)]
+    target = Target(**{name: _checked(path, name, dict(lock)) for name in names})
+    have = detect()
+    if target.isa not in _RUNS.get(have.isa, (have.isa,)):
+        raise OptionError(
+            f"'{path}' locks plans for {target.isa}, and this machine has {have.isa}; lock on this machine"
+        )
+    return dataclasses.replace(target, threads=threads or min(target.threads, have.threads))
 
 
 def _checked(path: Path, name: str, data: dict[str, Any]) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from autofusion.errors import OptionError, nearest
 from autofusion.fusion.numerics import DEFAULT
+from autofusion.fusion.priority import parse_priority
 from autofusion.fusion.rule import Level, Rule, RulePack
 from autofusion.ir.graph import Graph, Node
 
@@ -29,7 +30,7 @@ class FusionOptions:
     disable: frozenset[str] = frozenset()
     disable_sites: frozenset[str] = frozenset()
     disable_kernels: frozenset[str] = frozenset()
-    priorities: Mapping[str, int] = field(default_factory=dict)
+    priorities: Mapping[str, int | str] = field(default_factory=dict)
     time_budget_s: float = 60.0
     memory_budget_bytes: int | None = None
     numerics: str = DEFAULT
@@ -65,8 +66,9 @@ class Switches:
         groups = {pack.name for pack in packs}
         for name in (*options.only, *options.disable):
             known_name(name, [*self._rules, *groups], "rule or rule pack")
-        for name in options.priorities:
+        for name, priority in options.priorities.items():
             known_name(name, self._rules, "rule")
+            parse_priority(priority)
         self._sites = self._by_node(options.disable_sites)
         self._only = None if options.only_sites is None else self._by_node(options.only_sites)
         if graph is not None and (self._sites or self._only):
@@ -90,7 +92,7 @@ class Switches:
         bound: list[BoundRule] = []
         for pack in self._packs:
             for rule in pack.rules:
-                priority = self._options.priorities.get(rule.name, rule.priority)
+                priority = parse_priority(self._options.priorities.get(rule.name, rule.priority))
                 bound.append(BoundRule(rule, pack, priority, len(bound), self._disabled_by(rule, pack)))
         return sorted(bound, key=lambda b: (-b.priority, b.order))
 

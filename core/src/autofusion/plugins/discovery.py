@@ -21,6 +21,7 @@ import autofusion
 from autofusion.errors import PluginError
 from autofusion.plugins import hookspecs
 from autofusion.plugins.records import LOG, PluginRecord, Status, describe
+from autofusion.plugins.watchdog import limit, within
 
 SUBSET = "AUTOFUSION_PLUGINS"
 """Environment variable: comma-separated plugin or distribution names to load; empty for none."""
@@ -82,7 +83,7 @@ def discover(pins: Mapping[str, str] | None = None, environ: Mapping[str, str] |
         if reason:
             records.append(plugin.record.ended(Status.INCOMPATIBLE, reason))
             continue
-        records.append(_load(plugin, result.managers[plugin.group]))
+        records.append(_load(plugin, result.managers[plugin.group], limit(environ)))
     result.records = sorted(records, key=lambda r: (r.group, r.name, r.dist))
     report(result.records, environ)
     return result
@@ -175,11 +176,11 @@ def _manager() -> pluggy.PluginManager:
     return manager
 
 
-def _load(plugin: Installed, manager: pluggy.PluginManager) -> PluginRecord:
+def _load(plugin: Installed, manager: pluggy.PluginManager, seconds: float) -> PluginRecord:
     """Import and register one plugin; whatever it does wrong ends in its record."""
     hook = hookspecs.GROUPS[plugin.group]
     try:
-        module = plugin.entry_point.load()
+        module = within(seconds, plugin.entry_point.load)
         manager.register(module, plugin.name)
         manager.check_pending()  # a hook that no specification knows: most likely misspelt
     except Exception as error:

@@ -5,10 +5,11 @@ Tests and embedding programs make one from explicit lists with ``Registry.of``, 
 
 from __future__ import annotations
 
+import functools
+import os
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,14 @@ from autofusion.plugins.contents import faults
 from autofusion.plugins.discovery import Discovery, discover, report
 from autofusion.plugins.hookspecs import GROUPS
 from autofusion.plugins.records import PluginRecord, Status, describe
+from autofusion.plugins.watchdog import limit, within
 
 if TYPE_CHECKING:
     from autofusion.cost.target import Target
     from autofusion.fusion.rule import Rule, RulePack
     from autofusion.lowering.contract import KernelPack
     from autofusion.plugins.frontend import Frontend
+    from autofusion.plugins.lock import Lock
 
 _FRONTENDS, _RULES, _KERNELS = GROUPS
 
@@ -39,12 +42,19 @@ _SAVED_MODEL = "saved_model.pb"
 class Registry:
     """Plugins by name, file and machine. Thread-safe; nothing is imported before it is asked for.
 
-    ``pins`` (distribution -> version) is what a lock allows; ``environ`` defaults to the process's environment.
+    ``pins`` (distribution -> version) leaves out every other plugin; ``lock`` also demands that they are there, with
+    the very content that was locked. ``environ`` defaults to the process's environment.
     """
 
-    def __init__(self, pins: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None) -> None:
-        self._pins = pins
+    def __init__(
+        self,
+        pins: Mapping[str, str] | None = None,
+        environ: Mapping[str, str] | None = None,
+        lock: Lock | None = None,
+    ) -> None:
+        self._pins = pins if lock is None else lock.versions
         self._environ = environ
+        self.lock_file = lock
         self._lock = threading.RLock()
         self._discovery: Discovery | None = None
         self._given: dict[str, list[Any]] | None = None
@@ -158,7 +168,11 @@ class Registry:
     def _discovered(self) -> Discovery:
         with self._lock:
             if self._discovery is None:
+                if self.lock_file is not None:
+                    self.lock_file.require()
                 self._discovery = discover(self._pins, self._environ)
+                if self.lock_file is not None:
+                    self.lock_file.require_loaded(self._discovery.records)
             return self._discovery
 
     def _contents(self, group: str, target: Target | None) -> list[Any]:
@@ -181,7 +195,8 @@ class Registry:
             others = [module for n, module in manager.list_name_plugin() if n != name and module is not None]
             try:
                 # One plugin at a time, since a hook that raises ends the call for all.
-                results = manager.subset_hook_caller(GROUPS[group], others)(**arguments)
+                hook = functools.partial(manager.subset_hook_caller(GROUPS[group], others), **arguments)
+                results = within(limit(self._environ), hook)
                 returned: Any = results[0] if results else None
                 problems = faults(group, returned)
                 if problems:
@@ -205,6 +220,8 @@ class Registry:
         for record in changed:
             discovery.managers[group].unregister(name=record.name)
         report(changed, self._environ)
+        if self.lock_file is not None:
+            self.lock_file.require_loaded(changed)
 
     def _not_loaded(self, group: str) -> str:
         """A sentence on installed plugins of ``group`` that are not loaded: the likely cause of whatever is missing."""
@@ -252,7 +269,13 @@ def _clashes(provided: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Status, s
     return found
 
 
-@cache
+@functools.cache
 def default_registry() -> Registry:
-    """The registry of this environment, made once."""
-    return Registry()
+    """The registry of this environment, made once; it keeps to the lock that ``AUTOFUSION_LOCK`` names, if any.
+
+    Raises PluginError if that file is no lock.
+    """
+    from autofusion.plugins.lock import VARIABLE, read
+
+    path = os.environ.get(VARIABLE)
+    return Registry(lock=read(Path(path)) if path else None)

@@ -18,7 +18,7 @@ from autofusion.ir.graph import Graph
 from autofusion.ir.specialise import specialise
 from autofusion.plugins.frontend import LoadOptions
 from autofusion.plugins.registry import Registry, default_registry
-from autofusion.runtime.config import Settings, read_settings
+from autofusion.runtime.config import Settings, locked_settings, read_settings
 from autofusion.runtime.context import Context
 from autofusion.runtime.executor import static_key
 from autofusion.runtime.session import Session
@@ -55,7 +55,7 @@ def compile(
     disable_sites: Sequence[str] = (),
     only_sites: Sequence[str] | None = None,
     disable_kernels: Sequence[str] = (),
-    priorities: Mapping[str, int] | None = None,
+    priorities: Mapping[str, int | str] | None = None,
     memory_budget: int | None = None,
     numerics: str | None = None,
     inputs: Sequence[str] = (),
@@ -76,7 +76,9 @@ def compile(
     the reference kernels: ``exact`` (not by a bit), ``reassociated`` (the same arithmetic in another order) or
     ``approximate`` (the default: other algorithms with a bounded error as well). ``config`` is a settings file (see
     ``runtime/config.py``), by default the one that the environment variable AUTOFUSION_CONFIG names; what is switched
-    off there adds to what is switched off here, and any other argument wins over it.
+    off there adds to what is switched off here, and any other argument wins over it. ``priorities`` maps rules to bands
+    (``early``) or numbers. Under a lock (environment variable AUTOFUSION_LOCK) its settings come below all of these,
+    and the machine is the one that was locked.
     """
     from autofusion.cost.store import current
 
@@ -93,11 +95,12 @@ def compile(
         numerics,
         None if only_sites is None else tuple(only_sites),
     ).over(read_settings(config, registry.rule_packs))
+    settings = settings.over(locked_settings(registry))
     threads = _threads(settings.threads)
     graph = (
         model if isinstance(model, Graph) else load(model, inputs=inputs, outputs=outputs, key=key, registry=registry)
     )
-    target = target or current(threads)
+    target = target or _locked_target(registry, settings.threads) or current(threads)
     options = FusionOptions(
         level=Level.FULL if settings.level is None else parse_level(settings.level),
         only=frozenset(settings.only),
@@ -129,6 +132,13 @@ def parse_level(level: str | Level) -> Level:
     if level not in names:
         raise OptionError(f"unknown level '{level}': expected one of {', '.join(names)}{nearest(level, names)}")
     return Level[level.upper()]
+
+
+def _locked_target(registry: Registry, threads: int | None) -> Target | None:
+    from autofusion.cost.store import locked_target
+
+    lock = registry.lock_file
+    return locked_target(lock.target, lock.path, threads) if lock is not None and lock.target else None
 
 
 def _threads(threads: int | None) -> int:

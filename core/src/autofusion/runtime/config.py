@@ -11,7 +11,7 @@
     switch_file = "fusion_switch.cfg"
 
     [fusion.priorities]
-    "conv.activation" = 10
+    "conv.activation" = "early"         # a band (first, early, normal, late, last), early+5, or a number
 
     [switch_names]
     OurOwnFusionPass = ["pointwise.region"]
@@ -30,6 +30,7 @@ from typing import Any
 
 from autofusion.errors import OptionError, nearest
 from autofusion.fusion.rule import RulePack
+from autofusion.plugins.registry import Registry
 from autofusion.runtime.cann import PassNames, pass_names, read_switches
 
 VARIABLE = "AUTOFUSION_CONFIG"
@@ -58,7 +59,7 @@ class Settings:
     disable: tuple[str, ...] = ()
     disable_sites: tuple[str, ...] = ()
     disable_kernels: tuple[str, ...] = ()
-    priorities: Mapping[str, int] = field(default_factory=dict)
+    priorities: Mapping[str, int | str] = field(default_factory=dict)
     memory_budget: int | None = None
     numerics: str | None = None
     only_sites: tuple[str, ...] | None = None
@@ -95,6 +96,12 @@ def read_settings(path: str | os.PathLike[str] | None, packs: Sequence[RulePack]
     except tomllib.TOMLDecodeError as error:
         raise OptionError(f"'{file}' is no TOML file: {error}") from error
     return _settings(data, file, packs)
+
+
+def locked_settings(registry: Registry) -> Settings:
+    """What the lock that ``registry`` keeps to says in its table ``fusion``; nothing without a lock."""
+    lock = registry.lock_file
+    return Settings() if lock is None else _settings({"fusion": lock.fusion}, lock.path, registry.rule_packs)
 
 
 def names_of(path: str | os.PathLike[str] | None, packs: Sequence[RulePack]) -> PassNames:
@@ -160,5 +167,5 @@ def write_settings(settings: Settings) -> str:
         lines.append(f"{each.name} = {shown}")
     if settings.priorities:
         lines += ["", "[fusion.priorities]"]
-        lines += [f"{json.dumps(rule)} = {priority}" for rule, priority in settings.priorities.items()]
+        lines += [f"{json.dumps(rule)} = {json.dumps(priority)}" for rule, priority in settings.priorities.items()]
     return "\n".join(lines) + "\n"

@@ -1,0 +1,112 @@
+"""Make locks from what is installed, renew them, and say what changed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from packaging.utils import canonicalize_name
+
+import autofusion
+from autofusion.cost.store import current
+from autofusion.errors import OptionError, PluginError, nearest
+from autofusion.fusion.options import FusionOptions, Switches
+from autofusion.fusion.rule import FuseRule
+from autofusion.plugins.digest import content_digest
+from autofusion.plugins.lock import Lock, Pin, read, to_text
+from autofusion.plugins.records import Status
+from autofusion.plugins.registry import Registry
+from autofusion.runtime.config import Settings, read_settings
+
+_NOT_LOCKED = ("inputs", "outputs", "config")
+
+
+def write(path: Path, upgrade: Sequence[str] = (), settings: Mapping[str, Any] | None = None) -> tuple[Lock, list[str]]:
+    """Write the lock at ``path``; return it, and what changed in it, as sentences.
+
+    ``upgrade`` names distributions to take over alone. ``settings`` are those of ``autofusion.compile``; where they say
+    nothing, an existing lock's stay. Raises PluginError if an installed pack does not load: a lock of a broken
+    environment would be one that nobody can keep to.
+    """
+    old = read(path) if path.exists() else None
+    if upgrade and old is None:
+        raise PluginError(f"there is no lock '{path}' to upgrade; 'autofusion lock -o {path}' writes one")
+    registry = Registry()
+    found = {pin.dist: pin for pin in _pins(registry)}
+    if upgrade:
+        assert old is not None
+        lock = old
+        for name in upgrade:
+            dist = canonicalize_name(name)
+            if dist not in found:
+                raise OptionError(f"no pack '{name}' is installed{nearest(name, found)}")
+            lock = lock.with_pin(found[dist])
+        lock = dataclasses.replace(lock, path=path)
+    else:
+        pins = tuple(found[dist] for dist in sorted(found))
+        fusion = _fusion(registry, settings or {}, old)
+        lock = Lock(autofusion.__version__, pins, fusion, dataclasses.asdict(current()), path)
+    text = to_text(lock)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return lock, changes(old, lock)
+
+
+def _pins(registry: Registry) -> list[Pin]:
+    bad = [str(r) for r in registry.records if r.status is not Status.LOADED]
+    if bad:
+        lines = "".join(f"\n  {line}" for line in bad)
+        raise PluginError(f"packs that do not load cannot be locked; repair or uninstall them:{lines}")
+    pins: dict[str, Pin] = {}
+    for record in registry.records:
+        pin = pins.get(record.dist) or Pin(record.dist, record.version, content_digest(record.dist))
+        provides = (*pin.provides, f"{record.group.removeprefix('autofusion.')}:{record.name}")
+        emits, implements = dict(pin.emits), dict(pin.implements)
+        for item in registry.provided(record.group, record.name):
+            if record.group == "autofusion.rules":
+                emits |= {rule.kind: rule.kind_version for rule in item.rules if isinstance(rule, FuseRule)}
+            if record.group == "autofusion.kernels":
+                implements |= item.kinds
+        pins[record.dist] = dataclasses.replace(pin, provides=provides, emits=emits, implements=implements)
+    return list(pins.values())
+
+
+def _fusion(registry: Registry, settings: Mapping[str, Any], old: Lock | None) -> dict[str, Any]:
+    """The table of settings, checked against the rules that there are."""
+    stated = Settings(**{k: v for k, v in settings.items() if k not in _NOT_LOCKED and v is not None})
+    merged = stated.over(read_settings(settings.get("config"), registry.rule_packs))
+    table = {f.name: getattr(merged, f.name) for f in dataclasses.fields(Settings)}
+    made: dict[str, Any] = dict(old.fusion) if old is not None else {}
+    made |= {k: list(v) if isinstance(v, tuple) else v for k, v in table.items() if v not in (None, (), {})}
+    options = FusionOptions(
+        only=frozenset(made.get("only", ())),
+        disable=frozenset(made.get("disable", ())),
+        priorities=made.get("priorities", {}),
+    )
+    Switches(registry.rule_packs, options).rules()
+    return made
+
+
+def changes(old: Lock | None, new: Lock) -> list[str]:
+    """What is in the new lock and was not in the old one, as sentences."""
+    if old is None:
+        return [f"{pin.dist} {pin.version}" for pin in new.pins]
+    before, after = {p.dist: p for p in old.pins}, {p.dist: p for p in new.pins}
+    told = []
+    if old.core != new.core:
+        told.append(f"autofusion {old.core} -> {new.core}")
+    for dist in sorted(before.keys() | after.keys()):
+        was, now = before.get(dist), after.get(dist)
+        if was is None or now is None:
+            told.append(f"{dist} {now.version} added" if now is not None else f"{dist} {was.version} removed")  # type: ignore[union-attr]
+        elif was.version != now.version:
+            told.append(f"{dist} {was.version} -> {now.version}")
+        elif was.digest != now.digest:
+            told.append(f"{dist} {now.version}: other content ({was.digest[:19]} -> {now.digest[:19]})")
+    if dict(old.fusion) != dict(new.fusion):
+        told.append("rule switches and priorities changed")
+    if dict(old.target) != dict(new.target):
+        told.append("the machine changed")
+    return told
