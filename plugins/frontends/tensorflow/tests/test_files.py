@@ -361,3 +361,39 @@ def test_dilated_convolutions_are_found(tmp_path: Path) -> None:
         check(path, {"x0": line})
         (conv,) = [node for node in af.load(path).nodes if node.op == "Conv"]
         assert conv.attrs["dilations"] == [1, 2]
+
+
+def test_dropout_of_version_1(tmp_path: Path) -> None:
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as graph:
+        x = v1.placeholder(tf.float32, [4, 3], "x")
+        keep = v1.placeholder_with_default(tf.constant(1.0), [], "keep")
+        kept = tf.floor(keep + v1.random_uniform(tf.shape(x)))
+        tf.multiply(tf.divide(x, keep) * kept, 2.0, name="out")
+    path = written(tmp_path / "m.pb", graph.as_graph_def())
+    assert any(node.op == "RandomUniform" for node in parsed(path).node)
+    value = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
+    for level in ("off", "full"):
+        np.testing.assert_array_equal(af.compile(path, level=level).run({"x": value})["out"], value * 2)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_training_switch_of_version_1(training: bool, tmp_path: Path) -> None:
+    v1 = tf.compat.v1
+    v1.disable_control_flow_v2()
+    statistics = {"scale": [1.0, 2.0, 3.0], "offset": [0.1, 0.2, 0.3]}
+    try:
+        with tf.Graph().as_default() as graph:
+            x = v1.placeholder(tf.float32, [2, 4, 4, 3], "x")
+            flag = v1.placeholder_with_default(tf.constant(training), [], "training")
+            learn = lambda: v1.nn.fused_batch_norm(x, **statistics)[0]  # noqa: E731
+            infer = lambda: v1.nn.fused_batch_norm(  # noqa: E731
+                x, **statistics, mean=[0.5, 0.0, 1.0], variance=[1.0, 2.0, 3.0], is_training=False
+            )[0]
+            tf.nn.relu(v1.cond(flag, learn, infer), name="out")
+    finally:
+        v1.enable_control_flow_v2()
+    path = written(tmp_path / "m.pb", graph.as_graph_def())
+    value = np.random.default_rng(0).standard_normal((2, 4, 4, 3)).astype(np.float32)
+    session = check(path, {"x": value})
+    assert not any(node.op == "If" for node in session.graph.nodes)

@@ -111,6 +111,13 @@ case(
     normal(1, 3, 3, 4, 4),
 )
 
+for padding in ("SAME", "VALID"):
+    case(
+        f"patches_{padding}",
+        lambda x, p=padding: tf.image.extract_patches(x, [1, 3, 2, 1], [1, 2, 2, 1], [1, 1, 2, 1], p),
+        IMAGE,
+    )
+
 # ---- normalisation
 case(
     "fused_batch_norm",

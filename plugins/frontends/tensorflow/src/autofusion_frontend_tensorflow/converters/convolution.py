@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from autofusion.ir.graph import Value
 from autofusion_frontend_tensorflow.call import Call
 from autofusion_frontend_tensorflow.layout import Layout, layout_of, padding_of, per_axis
@@ -183,3 +185,14 @@ def _cropped(call: Call, layout: Layout, x: Value, weight: Value, attrs: dict[st
     # An output larger than the kernels reach is zero there.
     filled = call.emit("Pad", whole, call.ints([0] * count + list(strides)), None, axes)
     return call.emit("Slice", filled, start, call.emit("Add", start, wanted), axes)
+
+
+@converter("ExtractImagePatches")
+def patches(call: Call) -> Value:
+    """Each window as channels, position by position: a convolution whose weights are ones and zeros."""
+    layout, x = Layout(True, 2), call.operand(0)
+    rows, columns = per_axis(call, layout, call.attr("ksizes"), "ksizes")
+    depth = channels(call, x, 3, "channels")
+    count = rows * columns * depth
+    weight = call.const(np.eye(count).reshape(rows, columns, depth, count), call.dtype(x), "weight")
+    return convolved(call, layout, x, weight, dilations=per_axis(call, layout, call.attr("rates"), "rates"))
