@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 import click
@@ -15,12 +16,18 @@ COMMANDS = (
     "bench",
     "explain",
     "verify",
+    "bisect",
     "export",
     "profile",
+    "view",
     "calibrate",
     "switches",
     "plugins",
     "rules",
+    "lock",
+    "record",
+    "check",
+    "new",
 )
 
 
@@ -49,8 +56,9 @@ class _Lazy(click.Group):
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="autofusion", prog_name="autofusion")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option("--locked", "_locked", is_flag=True, help="Keep to ./autofusion.lock; --locked=FILE to another lock.")
 @click.pass_context
-def cli(context: click.Context, debug: bool) -> None:
+def cli(context: click.Context, debug: bool, _locked: bool) -> None:
     """Find the places in a trained network that can run as one kernel, and run them so.
 
     \b
@@ -64,12 +72,20 @@ def cli(context: click.Context, debug: bool) -> None:
     context.obj = {"debug": debug}
 
 
+def _keep_to_lock() -> None:
+    """Take ``--locked`` and ``--locked=FILE`` off the line, wherever they are, and say so to the registry."""
+    for argument in [a for a in sys.argv[1:] if a == "--locked" or a.startswith("--locked=")]:
+        os.environ["AUTOFUSION_LOCK"] = argument.partition("=")[2] or "autofusion.lock"
+        sys.argv.remove(argument)
+
+
 def main() -> None:
     """Entry point: an AutofusionError ends with its message and exit code 2."""
     debug = "--debug" in sys.argv
     if debug:
         # Accepted anywhere on the line, not only before the command.
         sys.argv = [sys.argv[0], "--debug", *(a for a in sys.argv[1:] if a != "--debug")]
+    _keep_to_lock()
     try:
         cli(standalone_mode=False)
     except click.ClickException as error:

@@ -1,0 +1,44 @@
+"""``autofusion view``: one HTML page of the model, unfused and fused, with every decision."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from autofusion.cli.options import compile_options, model_argument, shape_option
+
+
+@click.command("view")
+@model_argument
+@shape_option
+@click.option("--page", "-o", type=click.Path(path_type=Path), help="The page to write. Default: MODEL.html, here.")
+@click.option("--profile", is_flag=True, help="Measure every step, unfused and fused, and colour by time.")
+@click.option("--runs", default=20, show_default=True, help="Runs to take medians over, with --profile.")
+@click.option("--data", type=click.Path(path_type=Path), help="An .npz file with an array for each input.")
+@compile_options
+def command(
+    model: Path,
+    shapes: tuple[str, ...],
+    page: Path | None,
+    profile: bool,
+    runs: int,
+    data: Path | None,
+    settings: dict[str, Any],
+) -> None:
+    """Write one self-contained page of MODEL that opens in any browser, without a network.
+
+    It shows the network as it runs at level off and as it runs fused, side by side: every site that was fused, what is
+    in it and what it is expected to save, every site that was refused and why, and where small operators crowd.
+    """
+    from autofusion.tools import inputs
+    from autofusion.tools.view.build import build
+
+    if runs < 1:
+        raise click.BadParameter("at least 1", param_hint="--runs")
+    feeds = inputs.load_npz(data) if data is not None else None
+    target = page if page is not None else Path(f"{model.stem or model.name}.html")
+    text = build(model, inputs.parse_shapes(shapes), settings, feeds, runs if profile else 0)
+    target.write_text(text, encoding="utf-8")
+    click.echo(f"{target}: {len(text) / 1e6:.1f} MB")
