@@ -55,7 +55,7 @@ class Phase:
     each tap.
     """
 
-    first: tuple[int, ...]
+    first: tuple[int, int, int]
     step: tuple[int, ...]
     count: tuple[int, ...]
     taps: tuple[tuple[tuple[int, int], ...], ...]

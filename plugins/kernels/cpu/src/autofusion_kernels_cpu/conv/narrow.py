@@ -153,7 +153,8 @@ class NarrowConv:
         if entry is None:
             entry = (weights, pack_blocked(self._lanes(weights), [group], isa.lanes, self.interleave.lanes)[0])
             context.cache[key] = entry
-        return entry[1]  # type: ignore[no-any-return]
+        packed: np.ndarray = entry[1]
+        return packed
 
     def _lanes(self, weights: np.ndarray) -> np.ndarray:
         """The weights as [lanes of a sum, channels, taps], zero where a phase does not see a tap."""

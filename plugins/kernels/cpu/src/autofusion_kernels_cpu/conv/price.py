@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from autofusion.cost.target import Target
-from autofusion_kernels_cpu.estimate import LAUNCH_SECONDS, WORTH_A_THREAD, bandwidth
+from autofusion_kernels_cpu.estimate import LAUNCH_SECONDS, bandwidth
 
 EXPOSED = 0.4
 """Share of the shorter of arithmetic and traffic that adds to the longer one. Measured with weights beyond the
 second-level cache: prefetched loads still get in each other's way."""
+
+_WORTH_A_THREAD = 5e-6
+"""Two threads from twice this on: a layer's input was written by all of them, and its lines have to change cores."""
 
 
 def hertz(target: Target) -> float:
@@ -34,4 +37,4 @@ def seconds(target: Target, cycles: float, weights: float, again: float, tensors
 
 def useful_threads(target: Target, alone: float) -> int:
     """How many threads are worth using for work that takes one of them `alone` seconds."""
-    return max(1, min(target.threads, int(alone / WORTH_A_THREAD)))
+    return max(1, min(target.threads, int(alone / _WORTH_A_THREAD)))

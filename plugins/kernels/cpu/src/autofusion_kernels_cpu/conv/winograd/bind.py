@@ -93,7 +93,8 @@ class Winograd:
         if entry is None:
             entry = (weights, self._transformed(weights))
             context.cache[key] = entry
-        return entry[1]  # type: ignore[no-any-return]
+        transformed: np.ndarray = entry[1]
+        return transformed
 
     def _transformed(self, weights: np.ndarray) -> np.ndarray:
         g = transforms(self.plan.tile).filter
@@ -105,9 +106,9 @@ class Winograd:
         for vectors in self.plan.splits:
             width = vectors * self.lanes
             own = taps[first : first + width]
-            columns = np.zeros((TAPS * TAPS, channels, width))
-            columns[:, :, : len(own)] = own.transpose(2, 1, 0)
-            columns = columns.reshape(TAPS * TAPS, -1)
+            padded = np.zeros((TAPS * TAPS, channels, width))
+            padded[:, :, : len(own)] = own.transpose(2, 1, 0)
+            columns = padded.reshape(TAPS * TAPS, -1)
             size = len(both) * channels * width
             made = result[start : start + size].reshape(len(both), -1)
             for x in range(0, channels * width, _PIECE):

@@ -260,14 +260,14 @@ class _Emitter:
                         column.next(g.at(here, plane), g.at(place, lanes))
                     begin = [half, g.at(output, field["output"]), *own]
                     with g.loop(0, field["rows"], carry=begin, at_least_once=True, opaque=True) as row:
-                        place, out, *here = row.carried
+                        place, out, *places = row.carried
                         values = multiply(g, matrix, [g.load(place, j * lanes) for j in range(n)])
-                        self._store_row(g, [v + shift for v in values], field["columns"], spill, out, here)
+                        self._store_row(g, [v + shift for v in values], field["columns"], spill, out, places)
                         steps = [
                             self._parameter(g, f"{name}.row") if kind is OperandKind.TENSOR else 0
                             for name, kind in zip(operands, kinds, strict=True)
                         ]
-                        moved = [g.at(p, s) for p, s in zip(here, steps, strict=True)]
+                        moved = [g.at(p, s) for p, s in zip(places, steps, strict=True)]
                         row.next(g.at(place, n * lanes), g.at(out, self._parameter(g, "output_row")), *moved)
                     loop.next(g.at(tile, tile_size(self.epilogue), I64), g.at(source, lanes))
                 moved = [
