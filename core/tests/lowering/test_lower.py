@@ -51,6 +51,22 @@ def image(graph: Graph, name: str = "x", channels: int = 6) -> tuple[Value, np.n
     return graph.add_input(name, TensorType(F32, shape)), RNG.standard_normal(shape).astype(np.float32)
 
 
+@pytest.mark.parametrize("result", [0, 1])
+def test_a_dropout_of_which_one_result_is_used(result: int) -> None:
+    graph = Graph()
+    x, data = image(graph)
+    node = graph.node("Dropout", [op(graph, "Relu", x)], outputs=2)
+    graph.add_output(node.outputs[result], "y")
+    infer_graph(graph)
+    if result:  # the mask is no view of the operand, and the packs of this test have no kernel for it
+        with pytest.raises(KernelError, match="Dropout"):
+            plan_of(graph, packs.FakePack(True))
+        return
+    (y,), _, bound = run(graph, data)
+    np.testing.assert_array_equal(y, np.maximum(data, 0))
+    assert not any("Dropout" in kernel for kernel in bound)
+
+
 @pytest.mark.parametrize("prefer_blocked", [True, False])
 def test_a_chain_stays_in_one_layout(prefer_blocked: bool) -> None:
     graph = Graph()

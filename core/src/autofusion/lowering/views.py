@@ -49,9 +49,11 @@ def alias_offers(node: Node, blocks: Sequence[int]) -> list[AliasOffer]:
         return []
     if not all(storable(v.type) for v in node.outputs):
         return []
-    if node.op in _IDENTITIES and len([v for v in node.outputs if v.use_count]) == 1:
+    if node.op in _IDENTITIES:
+        if any(v.use_count for v in node.outputs[1:]):
+            return []  # the mask of a Dropout is no view of its operand
         layouts = [PLAIN, *(Layout(b) for b in blocks if operand.type.rank is not None and operand.type.rank >= 3)]
-        return [_alias_offer(node, layout, [layout], _same) for layout in layouts]
+        return [_alias_offer(node, layout, [layout] * len(node.outputs), _same) for layout in layouts]
     if node.op in _RESHAPES:
         return _reshape_offers(node, operand.type, blocks)
     if node.op in ("Slice", "Split"):
@@ -60,7 +62,7 @@ def alias_offers(node: Node, blocks: Sequence[int]) -> list[AliasOffer]:
 
 
 def _same(view: TensorView, types: Sequence[TensorType]) -> Sequence[TensorView]:
-    return [view]
+    return [view] * len(types)  # results but the first are not used
 
 
 def _dense(view: TensorView, types: Sequence[TensorType]) -> Sequence[TensorView]:

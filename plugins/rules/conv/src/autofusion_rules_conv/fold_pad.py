@@ -158,11 +158,11 @@ def _non_negative(value: Value) -> bool:
     return node.op in NON_NEGATIVE
 
 
-def _rewrite_pool(match: Match, builder: Builder) -> list[Value]:
+def _rewrite_pool(match: Match, builder: Builder) -> list[Value | None]:
     pads = merged_pads(match.node("pad"), match.root, None)
     assert not isinstance(pads, Refusal)
     extra = {"count_include_pad": 1} if match.root.op == "AveragePool" else {}
-    return _rebuilt(match, builder, pads, **extra) + list(match.root.outputs[1:])
+    return [*_rebuilt(match, builder, pads, **extra), *[None] * (len(match.root.outputs) - 1)]
 
 
 FOLD_PAD = RewriteRule(

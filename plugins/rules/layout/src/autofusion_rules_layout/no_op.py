@@ -107,8 +107,8 @@ def _check_dropout(match: Match) -> Refusal | None:
     return None
 
 
-def _keep_dropout(match: Match, builder: Builder) -> list[Value]:
-    return [match["x"], *match.root.outputs[1:]]
+def _keep_dropout(match: Match, builder: Builder) -> list[Value | None]:
+    return [match["x"], *[None] * (len(match.root.outputs) - 1)]
 
 
 NO_OP = RewriteRule(
