@@ -70,6 +70,19 @@ def test_groups(isa, channels, filters, group):
 
 
 @pytest.mark.parametrize("isa", RUNNABLE)
+@pytest.mark.parametrize("special", [np.nan, np.inf])
+@pytest.mark.parametrize(("channels", "filters", "group"), [(8, 8, 4), (6, 3, 3), (4, 12, 2), (34, 34, 17)])
+def test_groups_that_share_a_block_keep_their_specials_to_themselves(isa, special, channels, filters, group):
+    rng = np.random.default_rng(3)
+    x, w = rng.standard_normal((1, channels, 4, 5)), rng.standard_normal((filters, channels // group, 3, 3))
+    x[:, 0] = special  # the first channel of the first group
+    w[0, 0, 1, 1] = 0.0  # a weight that is zero still meets it
+    arrays = [x.astype(np.float32), w.astype(np.float32)]
+    attrs = {"group": group, "pads": [1, 1, 1, 1]}
+    check(offers, "Conv", arrays, attrs, isa=isa, constants=(1,), **TOLERANCE)
+
+
+@pytest.mark.parametrize("isa", RUNNABLE)
 @pytest.mark.parametrize("channels", [1, 7, 16, 33])
 @pytest.mark.parametrize(
     ("kernel", "stride", "dilation"), [(3, 1, 1), (3, 2, 1), (5, 1, 1), (5, 2, 1), (7, 1, 1), (3, 1, 2), (4, 3, 1)]

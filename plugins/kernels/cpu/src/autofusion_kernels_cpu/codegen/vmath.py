@@ -124,7 +124,7 @@ def erf(f: Function, x: Value) -> Value:
 def gelu(f: Function, x: Value) -> Value:
     """x Phi(x) with the exact normal distribution: x - h for x > 0 and -h for x < 0, h = |x| erfc(|x| / sqrt 2) / 2.
 
-    One branch, and accurate also in the tail, where 1 + erf cancels. The limits at the infinities are infinity and 0.
+    One branch, and accurate also in the tail, where 1 + erf cancels. At minus infinity it is NaN, as the product is.
     """
     t = f.min(f.abs(x), fit.GELU_LIMIT)
     s = t * t
@@ -133,15 +133,14 @@ def gelu(f: Function, x: Value) -> Value:
     e = _exp_in_range(f, s * -0.5)
     scaled = t / f.fma(t, fit.GELU_SLOPE, 1.0)
     h = scaled * horner(f, fit.gelu(), scaled * fit.GELU_SLOPE) * f.fma(e, error * -0.5, e)
-    return f.max(x, 0.0) - f.select(t >= fit.GELU_LIMIT, 0.0, h)
+    return f.max(x, 0.0) - f.select(t >= fit.GELU_LIMIT, f.min(x, 0.0) * 0.0, h)
 
 
 def gelu_tanh(f: Function, x: Value) -> Value:
     """x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, as x sigmoid(2 y)."""
     c = math.sqrt(2 / math.pi)
     y = x * f.fma(x * x, 2 * c * 0.044715, 2 * c)
-    # The limit at minus infinity is 0, not infinity times 0.
-    return f.select(x < -1e4, 0.0, silu_of(f, x, y))
+    return silu_of(f, x, y)
 
 
 def silu_of(f: Function, x: Value, y: Value) -> Value:
