@@ -1,0 +1,18 @@
+"""The entry point of the rule pack. Only hooks here; what they need is imported inside, so that listing stays fast."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from autofusion.plugins import hookimpl
+
+if TYPE_CHECKING:
+    from autofusion.fusion.rule import RulePack
+
+
+@hookimpl
+def autofusion_rule_packs() -> list[RulePack]:
+    """The pack ``acme``."""
+    from autofusion_rules_acme.pack import PACK
+
+    return [PACK]
