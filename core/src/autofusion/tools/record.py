@@ -1,0 +1,139 @@
+"""A baseline: what was decided, how exact it was and what it gained, for models that an upgrade must not harm.
+
+Times of another day or machine say nothing, so what is kept is the ratio to level off, both sides measured in turns,
+with the spread of the ratio over the turns. Errors are kept against level off (what the rules do) and, where the
+model's own framework is installed, against that (what the kernels do as well).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import autofusion
+from autofusion.errors import AutofusionError
+from autofusion.plugins.frontend import LoadOptions
+from autofusion.plugins.registry import default_registry
+from autofusion.runtime.session import Session
+from autofusion.tools import explain
+from autofusion.tools.baseline import planned
+from autofusion.tools.compare import compare
+from autofusion.tools.inputs import random_inputs
+
+FORMAT = 1
+LEAST_TURNS = 7
+_BLOCK_SECONDS = 0.06
+_KEPT = ("rule", "verdict", "site", "nodes", "reason", "kind", "kernel", "stage")
+
+Run = Callable[[], object]
+Shapes = Mapping[str, Sequence[int]]
+
+
+def record(
+    models: Sequence[tuple[Path, Shapes]], folder: Path, seconds: float, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The baseline of ``models`` (with the shapes to run them in) as plain data; paths are kept relative to ``folder``.
+
+    ``seconds`` is the time to measure each model for; 0 measures nothing. ``settings`` are those of
+    ``autofusion.compile``.
+    """
+    return {
+        "format": FORMAT,
+        "core": autofusion.__version__,
+        "packs": {r.dist: r.version for r in default_registry().records},
+        "settings": {k: v for k, v in settings.items() if v not in (None, (), {}, "")},
+        "models": [_model(path, shapes, folder, seconds, settings) for path, shapes in models],
+    }
+
+
+def _model(path: Path, shapes: Shapes, folder: Path, seconds: float, settings: Mapping[str, Any]) -> dict[str, Any]:
+    full = planned(autofusion.compile(path, shapes=shapes or None, **settings), shapes)
+    off = planned(autofusion.compile(path, shapes=shapes or None, **{**settings, "level": "off"}), shapes)
+    feeds = random_inputs(full.graph, shapes)
+    outputs, unfused = full.run(feeds), off.run(feeds)
+    errors = {"off": asdict(compare(outputs, unfused))}
+    expected = _by_framework(path, feeds, settings)
+    if expected is not None and set(expected) >= set(outputs):
+        errors["framework"] = asdict(compare(outputs, {name: expected[name] for name in outputs}))
+    data = explain.as_data(full)
+    return {
+        "model": os.path.relpath(path, folder),
+        "digest": digest(path),
+        "shapes": {name: list(shape) for name, shape in shapes.items()},
+        "threads": data["threads"],
+        "predicted": data["predicted"],
+        "peak_bytes": data["peak_bytes"],
+        "records": [{k: r[k] for k in _KEPT if k in r} for r in data["records"]],
+        "kernels": kernels(full),
+        "errors": errors,
+        "ratio": ratio(functools.partial(full.run, feeds), functools.partial(off.run, feeds), seconds),
+    }
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a model file, or of all files of a folder."""
+    found = hashlib.sha256()
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if file.is_file():
+            found.update(file.relative_to(path).as_posix().encode() if path.is_dir() else b"")
+            found.update(file.read_bytes())
+    return found.hexdigest()
+
+
+def kernels(session: Session) -> dict[str, str]:
+    """Source node -> the kernel that runs it, with its pack's version; layout changes are not source nodes."""
+    found: dict[str, str] = {}
+    for plan in explain.plans(session):
+        for step in plan.steps:
+            if not step.is_reorder:
+                found |= {name: f"{step.kernel}@{step.pack.version}" for name in step.node.origin or (step.node.name,)}
+    return found
+
+
+def _by_framework(path: Path, feeds: Mapping[str, Any], settings: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The outputs by the model's own framework; None where that is not installed, or does not take the model."""
+    options = LoadOptions(tuple(settings.get("inputs", ())), tuple(settings.get("outputs", ())), settings.get("key"))
+    try:
+        return default_registry().frontend_for(path).reference(path, options)(feeds)
+    except AutofusionError:
+        return None
+
+
+def ratio(run: Run, base: Run, seconds: float) -> dict[str, Any] | None:
+    """Time of ``run`` over that of ``base``, in turns for about ``seconds``: median and quartiles over the turns."""
+    if seconds <= 0:
+        return None
+    count = {id(r): max(1, int(_BLOCK_SECONDS / _warm(r))) for r in (run, base)}
+    ratios: list[float] = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(ratios) < LEAST_TURNS:
+        first = _block(base, count[id(base)])
+        second = _block(run, count[id(run)])
+        ratios.append(second / first)
+    low, median, high = statistics.quantiles(ratios, n=4)
+    return {"median": median, "low": low, "high": high, "turns": len(ratios)}
+
+
+def _warm(run: Run) -> float:
+    run()
+    start = time.perf_counter()
+    run()
+    return max(time.perf_counter() - start, 1e-6)
+
+
+def _block(run: Run, count: int) -> float:
+    """Median seconds of ``count`` runs."""
+    run()
+    times = []
+    for _ in range(count):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
