@@ -75,7 +75,9 @@ def quantised_conv(call: Call) -> list[Value]:
 
 @converter("ConvTranspose")
 def conv_transpose(call: Call) -> list[Value]:
-    """Pads follow from the output's size: the one stated, or input times stride."""
+    """Pads follow from the output's size: the one stated, or input times stride, or less where the kernel is smaller
+    than the stride (what onnx infers and onnxruntime does).
+    """
     kernel, attrs = kernel_of(call, 1), dict(call.attrs)
     mode, stated = attrs.get("auto_pad", "NOTSET"), attrs.get("output_shape")
     if mode == "VALID" and not stated:
@@ -94,9 +96,9 @@ def conv_transpose(call: Call) -> list[Value]:
     totals = []
     for i, (size, k, stride, dilation) in enumerate(zip(shape[2:], kernel, strides, dilations, strict=True)):
         assert isinstance(size, int)
-        wanted = stated[-count:][i] if stated else size * stride
-        total = stride * (size - 1) + extra[i] + (k - 1) * dilation + 1 - wanted
-        extra[i] += max(-total, 0)  # an output larger than the kernel reaches is filled up at its end
+        total = stride * (size - 1) + extra[i] + (k - 1) * dilation + 1 - (stated[-count:][i] if stated else size * stride)
+        if stated:
+            extra[i] += max(-total, 0)  # an output larger than the kernel reaches is filled up at its end
         totals.append(max(total, 0))
     rest = {k: v for k, v in attrs.items() if k not in ("auto_pad", "output_shape", "pads", "output_padding")}
     if any(extra):
