@@ -96,7 +96,8 @@ def conv_transpose(call: Call) -> list[Value]:
     totals = []
     for i, (size, k, stride, dilation) in enumerate(zip(shape[2:], kernel, strides, dilations, strict=True)):
         assert isinstance(size, int)
-        total = stride * (size - 1) + extra[i] + (k - 1) * dilation + 1 - (stated[-count:][i] if stated else size * stride)
+        wanted = stated[-count:][i] if stated else size * stride
+        total = stride * (size - 1) + extra[i] + (k - 1) * dilation + 1 - wanted
         if stated:
             extra[i] += max(-total, 0)  # an output larger than the kernel reaches is filled up at its end
         totals.append(max(total, 0))
