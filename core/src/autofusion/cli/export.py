@@ -12,11 +12,11 @@ from autofusion.cli.options import compile_options, model_argument, shape_option
 
 @click.command("export")
 @model_argument
-@click.option("--output", "-o", type=click.Path(path_type=Path), required=True, help="File to write, as in out.onnx.")
+@click.option("--save", "-o", type=click.Path(path_type=Path), required=True, help="File to write, as in out.onnx.")
 @click.option("--inline", is_flag=True, help="Write fused regions as plain nodes instead of functions.")
 @shape_option
 @compile_options
-def command(model: Path, output: Path, inline: bool, shapes: tuple[str, ...], settings: dict[str, Any]) -> None:
+def command(model: Path, save: Path, inline: bool, shapes: tuple[str, ...], settings: dict[str, Any]) -> None:
     """Write MODEL with folds and recompositions applied to a standard file.
 
     Every fused region becomes a function of the file with its body, or plain nodes with --inline. With --shape the
@@ -28,5 +28,5 @@ def command(model: Path, output: Path, inline: bool, shapes: tuple[str, ...], se
     from autofusion.tools.export import export
 
     session = autofusion.compile(model, shapes=inputs.parse_shapes(shapes) or None, **settings)
-    count = export(session, output, inline=inline)
-    click.echo(f"{output}: {count} nodes, from {len(session.source)} of {model}")
+    count = export(session, save, inline=inline)
+    click.echo(f"{save}: {count} nodes, from {len(session.source)} of {model}")

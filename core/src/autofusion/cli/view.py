@@ -13,7 +13,7 @@ from autofusion.cli.options import compile_options, model_argument, shape_option
 @click.command("view")
 @model_argument
 @shape_option
-@click.option("--page", "-o", type=click.Path(path_type=Path), help="The page to write. Default: MODEL.html, here.")
+@click.option("--save", "-o", type=click.Path(path_type=Path), help="The page to write. Default: MODEL.html, here.")
 @click.option("--profile", is_flag=True, help="Measure every step, unfused and fused, and colour by time.")
 @click.option("--runs", default=20, show_default=True, help="Runs to take medians over, with --profile.")
 @click.option("--data", type=click.Path(path_type=Path), help="An .npz file with an array for each input.")
@@ -21,7 +21,7 @@ from autofusion.cli.options import compile_options, model_argument, shape_option
 def command(
     model: Path,
     shapes: tuple[str, ...],
-    page: Path | None,
+    save: Path | None,
     profile: bool,
     runs: int,
     data: Path | None,
@@ -38,7 +38,7 @@ def command(
     if runs < 1:
         raise click.BadParameter("at least 1", param_hint="--runs")
     feeds = inputs.load_npz(data) if data is not None else None
-    target = page if page is not None else Path(f"{model.stem or model.name}.html")
+    target = save if save is not None else Path(f"{model.stem or model.name}.html")
     text = build(model, inputs.parse_shapes(shapes), settings, feeds, runs if profile else 0)
     target.write_text(text, encoding="utf-8")
     click.echo(f"{target}: {len(text) / 1e6:.1f} MB")
