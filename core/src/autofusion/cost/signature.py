@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from autofusion.ir.graph import Graph, Node, Value
+from autofusion.ir.types import TensorType
 
 _SMALL_INTEGERS = 64
 """Integer constants of at most so many elements are parameters (axes, shapes), which decide what the node does."""
@@ -29,10 +30,18 @@ def structure(node: Node) -> Hashable:
     """The node's operator, attributes, operands and result types: equal for nodes that cost the same."""
     numbers: dict[Value, int] = {}
     operands = tuple(
-        None if value is None else (value.type, _constant(value.const), numbers.setdefault(value, len(numbers)))
-        for value in node.inputs
+        [
+            None if value is None else (_type(value), _constant(value.const), numbers.setdefault(value, len(numbers)))
+            for value in node.inputs
+        ]
     )
-    return (node.op, _attributes(node), operands, tuple(value.type for value in node.outputs))
+    return (node.op, _attributes(node), operands, tuple(map(_type, node.outputs)))
+
+
+def _type(value: Value) -> Hashable:
+    """The type, a tensor's as a tuple: compared far more often than anything else here."""
+    type_ = value.type
+    return (type_.dtype, type_.shape) if isinstance(type_, TensorType) else type_
 
 
 def _attributes(node: Node) -> Hashable:
@@ -43,15 +52,16 @@ def _attributes(node: Node) -> Hashable:
 
 def _body(graph: Graph) -> Hashable:
     numbers = {value: index for index, value in enumerate(graph.inputs)}
-    lines: list[Hashable] = [tuple(value.type for value in graph.inputs)]
+    lines: list[Hashable] = [tuple(map(_type, graph.inputs))]
     for node in graph.nodes:
         operands = tuple(
-            None if v is None else numbers[v] if v.const is None else (v.type, _constant(v.const)) for v in node.inputs
+            None if v is None else numbers[v] if v.const is None else (_type(v), _constant(v.const))
+            for v in node.inputs
         )
-        lines.append((node.op, _attributes(node), operands, tuple(value.type for value in node.outputs)))
+        lines.append((node.op, _attributes(node), operands, tuple(map(_type, node.outputs))))
         for value in node.outputs:
             numbers[value] = len(numbers)
-    lines.append(tuple(numbers[v] if v.const is None else (v.type, _constant(v.const)) for v in graph.outputs))
+    lines.append(tuple(numbers[v] if v.const is None else (_type(v), _constant(v.const)) for v in graph.outputs))
     return tuple(lines)
 
 

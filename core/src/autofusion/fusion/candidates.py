@@ -7,16 +7,16 @@ is only drafted and priced once the one before it is impossible, taken, or does 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from autofusion.fusion.kernels import Kernels, Priced, Unwilling
+from autofusion.fusion.kernels import Alone, Kernels, Priced, Unwilling
 from autofusion.fusion.ledger import Ledger, Record, Verdict
 from autofusion.fusion.options import BoundRule, Switches
 from autofusion.fusion.records import raised, record
-from autofusion.fusion.regions import Draft, Order, draft
+from autofusion.fusion.regions import Draft, Order, draft, sample
 from autofusion.fusion.rule import FuseRule, Refusal, Region
-from autofusion.ir.graph import Graph, Node
+from autofusion.ir.graph import Graph, Node, Value
 
 ALTERNATIVES = 16
 """Most regions of one site that are looked at."""
@@ -63,16 +63,30 @@ class Workshop:
     ledger: Ledger
     compared: set[tuple[str, int]] = field(default_factory=set)
     """(rule, identity of a price): places whose first alternative was the best; repeated blocks are compared once."""
-    alone: dict[Node, float] = field(default_factory=dict)
-    """Prices of ordinary nodes."""
+    alone: dict[Node, Alone] = field(default_factory=dict)
 
-    def seconds(self, node: Node) -> float:
-        """Seconds of an ordinary node alone."""
-        if node not in self.alone:
-            priced = self.kernels.price(node)
-            assert isinstance(priced, Priced), f"{node.label} is in a region, so it is an ordinary node"
-            self.alone[node] = priced.seconds
-        return self.alone[node]
+    def of(self, node: Node) -> Alone:
+        """What there is to know of an ordinary node."""
+        found = self.alone.get(node)
+        if found is None:
+            found = self.alone[node] = self.kernels.alone(node)
+        return found
+
+    def price(self, wanted: Draft) -> Priced | Unwilling:
+        """The price of the fused node, which is only made if no other region of that structure has been priced.
+
+        The structure of a region is that of its nodes, and how values connect them.
+        """
+        numbers: dict[Value | None, int] = {}
+        parts: list[Hashable] = [wanted.kind]
+        for node in wanted.nodes:
+            parts.append(self.of(node).number)
+            parts += [numbers.setdefault(value, len(numbers)) for value in node.inputs]
+            parts += [numbers.setdefault(value, len(numbers)) for value in node.outputs]
+        parts += [numbers[value] for value in wanted.results]
+        rule = wanted.rule.rule
+        assert isinstance(rule, FuseRule)
+        return self.kernels.price_as(tuple(parts), lambda: sample(self.graph, wanted), rule.kind_version)
 
 
 class Site:
@@ -170,11 +184,11 @@ class Site:
     def _priced(self, drafted: Draft) -> Candidate | None:
         """The draft with its prices, if a kernel runs it and it pays."""
         shop = self._shop
-        after = shop.kernels.price(drafted.node, self.rule.kind_version)
+        after = shop.price(drafted)
         if isinstance(after, Unwilling):
             self.note(Verdict.NO_KERNEL, drafted.nodes, reason=after.reason)
             return None
-        before = sum(shop.seconds(node) for node in drafted.nodes)
+        before = sum([shop.of(node).seconds for node in drafted.nodes])
         if before <= after.seconds:
             self.note(Verdict.UNPROFITABLE, drafted.nodes, before=before, after=after.seconds)
             return None

@@ -36,12 +36,13 @@ def forward(anchor: Node, joins: Joins, limit: int = LIMIT) -> Growth:
     the result. The anchor's first result is the one that growth follows; if another result is used, nothing joins.
     """
     start = anchor.output
-    if any(v.use_count for v in anchor.outputs[1:]):
+    if any([v.use_count for v in anchor.outputs[1:]]):
         return Growth((), start)
-    cone = _cone(start, joins, limit)
-    if not cone:
-        return Growth((), start)
-    order = _topological(cone)
+    chain = _chain(start, joins, limit)
+    if chain is not None:
+        result = chain[-1].output if chain else start
+        return Growth(tuple([tuple(chain[: count + 1]) for count in range(len(chain))]), result)
+    order = _topological(_cone(start, joins, limit))
     inside = {anchor}
     taken: list[Node] = []
     chains: list[tuple[Node, ...]] = []
@@ -51,13 +52,28 @@ def forward(anchor: Node, joins: Joins, limit: int = LIMIT) -> Growth:
         taken.append(node)
         inside.add(node)
         open_values[node.output] = None
-        for value in dict.fromkeys(node.inputs):
-            if value in open_values and not value.is_output and all(c in inside for c in value.consumers):
+        for value in node.inputs:
+            if value is not None and value in open_values and not value.escapes(inside):
                 del open_values[value]
         if len(open_values) == 1:
             (result,) = open_values
             chains.append(tuple(taken))
     return Growth(tuple(chains), result)
+
+
+def _chain(start: Value, joins: Joins, limit: int) -> list[Node] | None:
+    """The nodes that may join one after the other; None if they branch on the way."""
+    chain: list[Node] = []
+    value = start
+    while not value.is_output:
+        consumers = value.consumers
+        if not consumers or len(chain) + len(consumers) > limit or not all(map(joins, consumers)):
+            break
+        if len(consumers) > 1:
+            return None
+        chain += consumers
+        value = consumers[0].output
+    return chain
 
 
 def _cone(start: Value, joins: Joins, limit: int) -> dict[Node, None]:
@@ -79,9 +95,7 @@ def _cone(start: Value, joins: Joins, limit: int) -> dict[Node, None]:
 
 def _topological(nodes: Collection[Node]) -> list[Node]:
     """``nodes`` so that each comes after those of them that it uses."""
-    missing = {
-        node: len({v.producer for v in node.inputs if v is not None and v.producer in nodes}) for node in nodes
-    }
+    missing = {node: len({v.producer for v in node.inputs if v is not None and v.producer in nodes}) for node in nodes}
     ready = [node for node, count in missing.items() if count == 0]
     for node in ready:
         for consumer in node.output.consumers:
@@ -110,7 +124,7 @@ def backward(roots: Iterable[Value | None], inside: Iterable[Node], joins: Joins
                 continue
             if len(taken) >= limit or len(node.outputs) != 1 or value.is_output:
                 continue
-            if not all(c in region for c in value.consumers):
+            if value.escapes(region):
                 waiting.append(value)
                 continue
             if not joins(node):

@@ -67,6 +67,8 @@ class KernelSwitches:
     def __init__(self, packs: Sequence[KernelPack], options: FusionOptions, graph: Graph | None = None) -> None:
         self._switches = [KernelSwitch.parse(text) for text in sorted(options.disable_kernels)]
         self._numerics = options.numerics
+        self.have_sites = any(switch.site for switch in self._switches)
+        """Some switch holds at certain nodes only."""
         self._offered: dict[str, set[str]] = {pack.name: set() for pack in packs}
         sites = set(site_names(graph)) if graph is not None and any(s.site for s in self._switches) else None
         for switch in self._switches:

@@ -6,7 +6,7 @@ signature, so that the fiftieth copy of a block costs nothing to price.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,14 @@ class Unwilling:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """An ordinary node: a number that nodes of the same structure share, and its seconds as a step of its own."""
+
+    number: int
+    seconds: float
+
+
 _FREE = Priced("", 0.0)
 
 
@@ -51,6 +59,8 @@ class Kernels:
         self._packs, self._target, self._model = packs, target, model
         self._switches = switches
         self._known: dict[Hashable, Priced | Unwilling] = {}
+        self._numbers: dict[Hashable, int] = {}
+        """Structure of ordinary nodes -> a number that stands for it."""
 
     def price(self, node: Node, kind_version: str = "1") -> Priced | Unwilling:
         """The cheapest offer for ``node``. Only a fused node can be refused: an ordinary one runs somehow.
@@ -60,12 +70,24 @@ class Kernels:
         """
         if is_free(node):
             return _FREE
-        if self._switches is not None and self._switches.singles_out(node):
+        return self.price_as(structure(node), lambda: node, kind_version)
+
+    def price_as(self, like: Hashable, make: Callable[[], Node], kind_version: str = "1") -> Priced | Unwilling:
+        """The price of the node that ``make`` makes; not asked to if one of equal structure (``like``) has a price."""
+        if self._switches is not None and self._switches.have_sites and self._switches.singles_out(node := make()):
             return self._asked(node, kind_version)
-        key = (structure(node), kind_version)
-        if key not in self._known:
-            self._known[key] = self._asked(node, kind_version)
-        return self._known[key]
+        key = (like, kind_version)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._asked(make(), kind_version)
+        return known
+
+    def alone(self, node: Node) -> Alone:
+        """An ordinary node."""
+        key = structure(node)
+        priced = _FREE if is_free(node) else self.price_as(key, lambda: node)
+        assert isinstance(priced, Priced), f"{node.label} is in a region, so it is an ordinary node"
+        return Alone(self._numbers.setdefault(key, len(self._numbers)), priced.seconds)
 
     def _asked(self, node: Node, kind_version: str) -> Priced | Unwilling:
         if not is_static(node):

@@ -69,7 +69,7 @@ class Matcher:
     alternative has, ``depth`` the longest path of nodes in it. Raises PluginError if the pattern itself is wrong.
     """
 
-    __slots__ = ("_by_root", "_chains", "depth", "pattern", "roots", "size")
+    __slots__ = ("_chains", "_closures", "_glances", "depth", "pattern", "roots", "size")
 
     def __init__(self, pattern: Pattern) -> None:
         validate(pattern)
@@ -79,15 +79,17 @@ class Matcher:
         self.size = max(map(least_nodes, alternatives))
         self.depth = longest_path(pattern)
         self._chains = tuple(p.name for p in walk(pattern) if isinstance(p, Repeat))
-        self._by_root: dict[str, list[tuple[Glance, NodeClosure]]] = {}
+        self._glances: dict[str, list[Glance]] = {}
+        self._closures: dict[str, list[NodeClosure]] = {}
         for alternative in alternatives:
-            entry = (_glance(alternative), _node_closure(alternative))
+            glance, closure = _glance(alternative), _node_closure(alternative)
             for name in alternative.ops:
-                self._by_root.setdefault(name, []).append(entry)
+                self._glances.setdefault(name, []).append(glance)
+                self._closures.setdefault(name, []).append(closure)
 
     def match(self, root: Node) -> Match | Miss:
         """Match at ``root``; the Miss tells the deepest point that was reached."""
-        found = self._match(root, [closure for _, closure in self._by_root.get(root.op, ())])
+        found = self._match(root)
         if isinstance(found, Match):
             return found
         if found.explain is None:
@@ -96,16 +98,15 @@ class Matcher:
         return Miss(max(found.depth, 0), reason, culprit, found.deepest, *hint)
 
     def glance(self, op: str) -> Glance:
-        """A cheap test of roots with operator ``op``: where it says no, ``find`` returns None."""
-        glances = [glance for glance, _ in self._by_root.get(op, ())]
+        """A cheap test of roots with operator ``op``: where it says no, ``find`` returns None. Ask it first: most nodes
+        are none of a rule's sites.
+        """
+        glances = self._glances.get(op, [])
         return glances[0] if len(glances) == 1 else lambda root: any(glance(root) for glance in glances)
 
     def find(self, root: Node) -> Match | Miss | None:
-        """Like ``match``, but without a Miss where little of the pattern was there: most nodes cost a glance."""
-        closures = [closure for glance, closure in self._by_root.get(root.op, ()) if glance(root)]
-        if not closures:
-            return None
-        found = self._match(root, closures)
+        """Like ``match``, but without a Miss where little of the pattern was there."""
+        found = self._match(root)
         if isinstance(found, Match):
             return found
         if found.explain is None or not self._is_telling(found):
@@ -113,21 +114,22 @@ class Matcher:
         reason, culprit, *hint = found.explain()
         return Miss(found.depth, reason, culprit, found.deepest, *hint)
 
-    def _match(self, root: Node, closures: Sequence[NodeClosure]) -> Match | _State:
+    def _match(self, root: Node) -> Match | _State:
         state = _State(root)
 
         def accept() -> bool:
             return _inside_is_private(state)
 
-        if any(closure(root, state, accept) for closure in closures):
-            return Match(
-                root,
-                list(state.nodes),
-                {name: value for name, value in state.values.items() if value is not None},
-                dict(state.named),
-                {name: state.chain(name) for name in self._chains},
-                set(state.shared),
-            )
+        for closure in self._closures.get(root.op, ()):
+            if closure(root, state, accept):
+                return Match(
+                    root,
+                    list(state.nodes),
+                    {name: value for name, value in state.values.items() if value is not None},
+                    state.named,
+                    {name: state.chain(name) for name in self._chains},
+                    state.shared,
+                )
         return state
 
     def _is_telling(self, found: _State) -> bool:
@@ -314,15 +316,25 @@ def _node_closure(pattern: Op, overrides: Mapping[int, Closure] | None = None) -
 
 
 def _glance(pattern: Op) -> Glance:
-    """A cheap test that a root must pass for more than itself to match: one of its operands has the right producer.
+    """A cheap test that a root must pass for more than itself to match: it meets its condition, and one of its operands
+    is what the pattern begins with there.
 
-    If none has, what the pattern asks of the operands is not there: neither a match nor a telling miss can come of it.
+    If none is, what the pattern asks of the operands is not there: neither a match nor a telling miss can come of it.
     """
-    wanted = [(i, frozenset(operand.ops)) for i, operand in enumerate(pattern.inputs) if isinstance(operand, Op)]
-    if not wanted:
-        return lambda node: True
+    where, test = pattern.where, _operand_test(pattern)
+    if where is None:
+        return test or (lambda node: True)
+    return where if test is None else lambda node: test(node) and where(node)
 
-    def glance(node: Node) -> bool:
+
+def _operand_test(pattern: Op) -> Glance | None:
+    """True for nodes with one of the producers that the pattern asks for or, where it names none, with a constant."""
+    operands = list(enumerate(pattern.inputs))
+    wanted = [(i, frozenset(operand.ops)) for i, operand in operands if isinstance(operand, Op)]
+    wanted = wanted or [(i, ops) for i, operand in operands if (ops := _beginnings(operand))]
+    constants = [i for i, operand in operands if isinstance(operand, Const)]
+
+    def produced(node: Node) -> bool:
         inputs, either_order = node.inputs, node.op in COMMUTATIVE
         for index, ops in wanted:
             for value in inputs if either_order else inputs[index : index + 1]:
@@ -330,7 +342,31 @@ def _glance(pattern: Op) -> Glance:
                     return True
         return False
 
-    return glance
+    def constant(node: Node) -> bool:
+        inputs = node.inputs
+        for value in inputs if node.op in COMMUTATIVE else inputs[constants[0] : constants[0] + 1]:
+            if value is not None and value.const is not None:
+                return True
+        return False
+
+    if wanted:
+        return produced
+    return constant if constants and all(isinstance(operand, (Const, Var)) for _, operand in operands) else None
+
+
+def _beginnings(operand: Operand) -> frozenset[str]:
+    """The operators that a value which fits comes from; empty if it may be anything."""
+    if isinstance(operand, Op):
+        return frozenset(operand.ops)
+    if isinstance(operand, Either):
+        each = [_beginnings(alternative) for alternative in operand.alternatives]
+    elif isinstance(operand, Optional):
+        each = [frozenset(operand.inner.ops), _beginnings(operand.inner.inputs[operand.through])]
+    elif isinstance(operand, Repeat):
+        each = [frozenset(operand.step.ops), *([] if operand.low else [_beginnings(operand.base)])]
+    else:
+        return frozenset()
+    return frozenset().union(*each) if all(each) else frozenset()
 
 
 def _rank(operand: Operand) -> int:

@@ -9,6 +9,7 @@ belong to others. The plan's ``peak_bytes`` is exact, but only known once every 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import accumulate
 
 from autofusion.cost.model import is_free
 from autofusion.ir.graph import Graph, Node, Value
@@ -20,35 +21,34 @@ def live_bytes(graph: Graph, group: Mapping[Node, tuple[Node, ...]]) -> dict[Nod
 
     ``graph`` must be sorted.
     """
-    place = {node: index for index, node in enumerate(graph.nodes)}
-    step = {node: max(place[n] for n in group[node]) if node in group else index for node, index in place.items()}
+    step = {node: index for index, node in enumerate(graph.nodes)}
+    for region in dict.fromkeys(group.values()):
+        at = max([step[node] for node in region])
+        for node in region:
+            step[node] = at
     memory: dict[Value, Value] = {}
     first: dict[Value, int] = {}
     last: dict[Value, int] = {}
     for node, at in step.items():
+        source = node.operand(0) if is_free(node) else None
+        if source is not None and source not in memory:
+            continue  # an alias of a graph input or a constant
         for value in node.outputs:
-            source = node.operand(0)
-            if is_free(node) and source is not None and source in memory:
-                memory[value] = memory[source]
-            elif is_free(node) and source is not None:
-                continue  # an alias of a graph input or a constant
-            else:
-                memory[value] = value
-                if any(step[c] != at for c in value.consumers) or value.is_output:
-                    first[value] = last[value] = at
-            root = memory[value]
-            if root in last:
-                uses = [len(place)] if value.is_output else [step[c] for c in value.consumers]
-                last[root] = max([last[root], *uses])
-    change = [0] * (len(place) + 2)
+            root = memory[value] = value if source is None else memory[source]
+            used, end = value.is_output, len(step) if value.is_output else at
+            for consumer, _ in value._uses:
+                used = used or step[consumer] != at
+                end = max(end, step[consumer])
+            if root is not value and root in last:
+                last[root] = max(last[root], end)
+            elif used and root is value:
+                first[value], last[value] = at, end
+    change = [0] * (len(step) + 2)
     for value, begin in first.items():
         size = value.type.nbytes if isinstance(value.type, TensorType) and value.type.is_static else 0
         change[begin] += size
         change[last[value] + 1] -= size
-    live, alive = 0, []
-    for delta in change:
-        live += delta
-        alive.append(live)
+    alive = list(accumulate(change))
     return {node: alive[at] for node, at in step.items()}
 
 

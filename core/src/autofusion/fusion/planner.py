@@ -21,7 +21,7 @@ from autofusion.fusion.records import origins, raised, record, site_of, unplaced
 from autofusion.fusion.regions import Order, commit
 from autofusion.fusion.rule import FuseRule, Region
 from autofusion.ir import operators
-from autofusion.ir.graph import FUSED, Graph, Node, Value
+from autofusion.ir.graph import FUSED, Graph, Node
 
 ROUNDS = 8
 RIVALS = 8
@@ -304,12 +304,11 @@ class _Round:
         )
 
     def _commit(self) -> list[Node]:
-        replaced: dict[Value, Value] = {}
         made = []
         before = live_bytes(self._graph, {}) if self._chosen else {}
         after = live_bytes(self._graph, self._order.group) if self._chosen else {}
         for site, candidate in self._chosen:
-            node = commit(self._graph, candidate.draft, replaced)
+            node = commit(self._graph, candidate.draft)
             made.append(node)
             nodes = [site.anchor, *(n for n in candidate.draft.nodes if n is not site.anchor)]
             told = Record(

@@ -1,7 +1,7 @@
 """From a region to a fused node: its body, operands and results, and whether contracting it is legal at all.
 
-A draft is a complete fused node that is not in the graph yet: kernel packs can be asked about it and the cost model can
-price it, and if nobody takes it, nothing needs undoing.
+A draft says what may be contracted. ``sample`` makes the fused node without putting it into the graph: kernel packs can
+be asked about it and the cost model can price it, and if nobody takes it, nothing needs undoing.
 
 What becomes an operand: every value from outside, weights included, so that a kernel finds their data at
 ``node.inputs[i].const`` and the body depends on its inputs only. Constants that say *what is computed* are copied into
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from autofusion.errors import GraphError
 from autofusion.fusion.facts import private_hint
@@ -31,12 +32,18 @@ SEARCH_LIMIT = 4096
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A fused node that is not in its graph yet, the nodes it stands for, and the values that its results replace."""
+    """A region that may legally become a fused node: its nodes in topological order, and the values that others see."""
 
-    node: Node
+    rule: BoundRule
     nodes: tuple[Node, ...]
     anchor: Node
     results: tuple[Value, ...]
+
+    @property
+    def kind(self) -> str:
+        """Kind of the fused node."""
+        assert isinstance(self.rule.rule, FuseRule)
+        return self.rule.rule.kind
 
 
 class Order:
@@ -87,15 +94,14 @@ class Order:
 
 
 def draft(graph: Graph, region: Region, bound: BoundRule, order: Order) -> Draft | Refusal:
-    """The fused node for ``region``, or why the region cannot be one. Raises GraphError if the rule made no sense."""
-    rule = bound.rule
-    assert isinstance(rule, FuseRule)
+    """``region`` checked, or why it cannot be a fused node. Raises GraphError if the rule made no sense."""
     nodes = _checked(graph, region, order)
     for node in nodes:
-        if any(isinstance(value, Graph) for value in node.attrs.values()):
-            return Refusal(f"{node.label} has a body of its own", node)
+        for attribute in node.attrs.values():
+            if isinstance(attribute, Graph):
+                return Refusal(f"{node.label} has a body of its own", node)
     inside = set(nodes)
-    results = [value for node in nodes for value in node.outputs if _seen_outside(value, inside)]
+    results = [value for node in nodes for value in node.outputs if value.escapes(inside)]
     if not results:
         raise GraphError(f"the region of {region.anchor.label} has no result that anyone uses")
     if len(results) > 1:
@@ -104,12 +110,36 @@ def draft(graph: Graph, region: Region, bound: BoundRule, order: Order) -> Draft
         returns_through = order.leaves_and_returns(nodes)
         if returns_through is not None:
             return Refusal(f"a path leaves the region through {returns_through.label} and returns", returns_through)
-    body, operands = _body(rule.kind, nodes, results)
-    attrs = {"kind": rule.kind, "rule": bound.label, "body": body}
-    node = Node(graph, FUSED, attrs, region.anchor.name, origins(nodes))
-    node.inputs = list(operands)  # not as uses: the graph does not know of the draft
-    node.outputs = [Value(value.name, value.type, node, index) for index, value in enumerate(results)]
-    return Draft(node, nodes, region.anchor, tuple(results))
+    return Draft(bound, nodes, region.anchor, tuple(results))
+
+
+def sample(graph: Graph, wanted: Draft) -> Node:
+    """The fused node of a draft, outside the graph."""
+    attrs, operands = _contracted(wanted)
+    node = Node(graph, FUSED, attrs, wanted.anchor.name, origins(wanted.nodes))
+    node.inputs = list(operands)  # not as uses: the graph does not know of the node
+    node.outputs = [Value(value.name, value.type, node, index) for index, value in enumerate(wanted.results)]
+    return node
+
+
+def commit(graph: Graph, chosen: Draft) -> Node:
+    """Put the fused node of a draft in place of its nodes."""
+    attrs, operands = _contracted(chosen)
+    node = graph.node(
+        FUSED,
+        operands,
+        attrs,
+        outputs=[value.type for value in chosen.results],
+        name=chosen.anchor.name,
+        origin=origins(chosen.nodes),
+    )
+    for old, new in zip(chosen.results, node.outputs, strict=True):
+        graph.replace_uses(old, new)
+        old.name, new.name = new.name, old.name
+    for old_node in reversed(chosen.nodes):
+        graph.remove(old_node)
+    node.name = chosen.anchor.name  # free again, and what the user knows the place by
+    return node
 
 
 def _checked(graph: Graph, region: Region, order: Order) -> tuple[Node, ...]:
@@ -123,10 +153,6 @@ def _checked(graph: Graph, region: Region, order: Order) -> tuple[Node, ...]:
     return nodes
 
 
-def _seen_outside(value: Value, inside: set[Node]) -> bool:
-    return value.is_output or any(consumer not in inside for consumer, _ in value._uses)
-
-
 def _two_results(results: Iterable[Value], inside: set[Node]) -> str:
     first = next(iter(results))
     if first.is_output:
@@ -135,9 +161,11 @@ def _two_results(results: Iterable[Value], inside: set[Node]) -> str:
     return f"'{first.name}' is also used by {outside.label}"
 
 
-def _body(kind: str, nodes: Sequence[Node], results: Sequence[Value]) -> tuple[Graph, list[Value]]:
+def _contracted(draft: Draft) -> tuple[dict[str, Any], list[Value]]:
+    """Attributes and operands of the fused node."""
+    nodes = draft.nodes
     inside = set(nodes)
-    body = Graph(kind)
+    body = Graph(draft.kind)
     values: dict[Value, Value] = {}
     operands: list[Value] = []
     for node in nodes:
@@ -153,9 +181,9 @@ def _body(kind: str, nodes: Sequence[Node], results: Sequence[Value]) -> tuple[G
         body.unique_node_name(copy.name)
         for value in copy.outputs:
             body.unique_value_name(value.name)
-    for value in results:
+    for value in draft.results:
         body.add_output(values[value])
-    return body, operands
+    return {"kind": draft.kind, "rule": draft.rule.label, "body": body}, operands
 
 
 def _says_what_is_computed(value: Value, inside: set[Node]) -> bool:
@@ -172,24 +200,3 @@ def _says_what_is_computed(value: Value, inside: set[Node]) -> bool:
         elif op_class is OpClass.CONTRACTION or not small:
             return False
     return True
-
-
-def commit(graph: Graph, chosen: Draft, replaced: dict[Value, Value]) -> Node:
-    """Put the drafted node in place of its nodes; ``replaced`` maps values replaced by earlier commits to new ones."""
-    planned = chosen.node
-    node = graph.node(
-        FUSED,
-        [v if v is None else replaced.get(v, v) for v in planned.inputs],
-        planned.attrs,
-        outputs=[value.type for value in planned.outputs],
-        name=chosen.anchor.name,
-        origin=planned.origin,
-    )
-    for old, new in zip(chosen.results, node.outputs, strict=True):
-        graph.replace_uses(old, new)
-        replaced[old] = new
-        old.name, new.name = new.name, old.name
-    for old_node in reversed(chosen.nodes):
-        graph.remove(old_node)
-    node.name = chosen.anchor.name  # free again, and what the user knows the place by
-    return node

@@ -8,7 +8,6 @@ rounds the rules need.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections import deque
 from collections.abc import Iterable
@@ -29,6 +28,9 @@ REWRITES_PER_NODE = 20
 """Number budget of a stage, per node of the graph."""
 FEW_USES = 8
 """A value with more uses than this cannot be inside a pattern, so losing one changes nothing."""
+
+_UNTOUCHED = (0, "")
+"""Lineage of a node that the model came with."""
 
 _prepared: dict[int, tuple[Pattern, Matcher]] = {}
 
@@ -113,20 +115,21 @@ class Rewriter:
     # ---- one node -------------------------------------------------------------------------------------------
 
     def _visit(self, node: Node) -> transaction.Applied | None:
+        start = time.perf_counter()
         for entry, glance in self._by_root[node.op]:
             if entry.aside:
                 continue
-            if not glance(node):
-                if self._open:
-                    self._open.pop((entry.rule.name, node), None)
-                continue
-            start = time.perf_counter()
+            applied = None
             try:
-                applied = self._try(entry, node)
+                if glance(node):
+                    applied = self._try(entry, node)
+                elif self._open:
+                    self._open.pop((entry.rule.name, node), None)
             except Exception as error:
                 self._put_aside(entry, node, raised(entry.bound, error))
-                applied = None
-            entry.seconds += time.perf_counter() - start
+            now = time.perf_counter()
+            entry.seconds += now - start
+            start = now
             if applied is not None:
                 return applied
         return None
@@ -140,15 +143,15 @@ class Rewriter:
             self._open.pop((entry.rule.name, node), None)
         if found is None or self._circles(entry, found):
             return None
-        before = record(entry.bound, Verdict.FUSED, node, _data_order(found.nodes))
-        generation = 1 + min(self._lineage.get(n, (0, ""))[0] for n in found.nodes)
+        generation = 1 + min([self._lineage.get(n, _UNTOUCHED)[0] for n in found.nodes])
         applied = transaction.apply(entry.rule, found, self._graph)
         self._keep_better_refusals(entry, node)
         for made in applied.made:
             self._lineage[made] = (generation, entry.bound.label)
         for gone in applied.removed:
             self._lineage.pop(gone, None)
-        self._ledger.add(_with_result(before, applied.made))
+        names = ", ".join([made.name for made in applied.made])
+        self._ledger.add(record(entry.bound, Verdict.FUSED, node, _data_order(found.nodes), fused_node=names))
         return applied
 
     def _keep_better_refusals(self, entry: _Entry, node: Node) -> None:
@@ -179,7 +182,7 @@ class Rewriter:
 
     def _circles(self, entry: _Entry, match: Match) -> bool:
         """True, and the rule is put aside, if everything here has been rewritten over and over."""
-        lineage = [self._lineage.get(node, (0, "")) for node in match.nodes]
+        lineage = [self._lineage.get(node, _UNTOUCHED) for node in match.nodes]
         if min(lineage)[0] < GENERATIONS:
             return False
         others = sorted({label for _, label in lineage if label})
@@ -230,18 +233,17 @@ class Rewriter:
         if by_root:
             for node in self._graph.nodes:
                 for entry, glance in by_root.get(node.op, ()):
-                    if glance(node):
-                        self._note_disabled(entry, node)
+                    self._note_disabled(entry, glance, node)
         self._ledger.records += [r for (_, node), r in self._open.items() if node in self._graph]
         for entry in (*self._entries, *self._disabled):
             self._ledger.spend(entry.rule.name, entry.seconds)
 
-    def _note_disabled(self, entry: _Entry, node: Node) -> None:
+    def _note_disabled(self, entry: _Entry, glance: Glance, node: Node) -> None:
         if entry.aside or time.perf_counter() > self._deadline:
             return
         start = time.perf_counter()
         try:
-            found = self._decide(entry, node)
+            found = self._decide(entry, node) if glance(node) else None
             if isinstance(found, Record) and found.verdict is Verdict.DISABLED:
                 self._open[(entry.rule.name, node)] = found
         except Exception as error:
@@ -260,7 +262,3 @@ def _index(entries: Iterable[_Entry]) -> dict[str, list[tuple[_Entry, Glance]]]:
 def _data_order(nodes: Iterable[Node]) -> list[Node]:
     """Matched nodes, root first, in the order in which the data passes them (as far as a list can say it)."""
     return list(nodes)[::-1]
-
-
-def _with_result(before: Record, made: Iterable[Node]) -> Record:
-    return dataclasses.replace(before, fused_node=", ".join(node.name for node in made))

@@ -55,10 +55,7 @@ def _own_origin_first(match: Match, made: Sequence[Node]) -> None:
 
 
 def _survives(node: Node, match: Match) -> bool:
-    if node not in match.shared:
-        return False
-    inside = set(match.nodes)
-    return any(v.is_output or any(c not in inside for c in v.consumers) for v in node.outputs)
+    return node in match.shared and any(v.escapes(match.nodes) for v in node.outputs)
 
 
 # ---- checking -----------------------------------------------------------------------------------------------------
@@ -145,7 +142,7 @@ def _remove_dead(candidates: list[Node], graph: Graph, removed: list[Node], loos
     stack = list(reversed(candidates))
     while stack:
         node = stack.pop()
-        if node not in graph or any(value.use_count for value in node.outputs):
+        if node not in graph or any([value.use_count for value in node.outputs]):
             continue
         operands = [value for value in node.inputs if value is not None]
         graph.remove(node)

@@ -8,7 +8,7 @@ explicit operand of their node. A captured value therefore has a visible use, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,7 @@ class Value:
     @property
     def consumers(self) -> list[Node]:
         """The distinct consuming nodes, in order."""
-        return list(dict.fromkeys(node for node, _ in self._uses))
+        return list({node: None for node, _ in self._uses})
 
     @property
     def is_output(self) -> bool:
@@ -71,6 +71,15 @@ class Value:
     def use_count(self) -> int:
         """Uses by nodes plus uses as a graph output."""
         return len(self._uses) + self._graph_outputs
+
+    def escapes(self, nodes: Container[Node]) -> bool:
+        """True if somebody besides ``nodes`` uses the value: another node, or whoever runs the graph."""
+        if self._graph_outputs:
+            return True
+        for consumer, _ in self._uses:
+            if consumer not in nodes:
+                return True
+        return False
 
     @property
     def tensor(self) -> TensorType:
@@ -102,14 +111,25 @@ class Node:
 
     __slots__ = ("attrs", "graph", "inputs", "name", "op", "origin", "outputs")
 
-    def __init__(self, graph: Graph, op: str, attrs: Mapping[str, Any], name: str, origin: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        op: str,
+        attrs: Mapping[str, Any],
+        name: str,
+        origin: tuple[str, ...],
+        inputs: Iterable[Value | None] = (),
+    ) -> None:
         self.graph: Graph | None = graph
         self.op = op
         self.attrs: dict[str, Any] = dict(attrs)
         self.name = name
         self.origin = origin
-        self.inputs: list[Value | None] = []
+        self.inputs: list[Value | None] = list(inputs)
         self.outputs: list[Value] = []
+        for index, value in enumerate(self.inputs):
+            if value is not None:
+                value._uses[(self, index)] = None
 
     @property
     def output(self) -> Value:
@@ -223,9 +243,11 @@ class Graph:
     def constant(self, data: np.ndarray, name: str = "const") -> Value:
         """Make a constant value. The array is marked read-only: constants are shared, so nobody may edit them."""
         array = np.asarray(data)
-        if not array.flags.c_contiguous:
+        flags = array.flags
+        if not flags.c_contiguous:
             array = array.copy(order="C")
-        if array.flags.writeable:
+            flags = array.flags
+        if flags.writeable:
             array = array.view()
             array.flags.writeable = False
         return Value(_unique(self._value_names, name), of_array(array), const=array)
@@ -244,9 +266,7 @@ class Graph:
         """Append a node. ``outputs`` is their number, or their types; ``name`` is made unique."""
         types: Sequence[Type | None] = [None] * outputs if isinstance(outputs, int) else outputs
         name = _unique(self._names, name or op.rsplit("::", 1)[-1])
-        node = Node(self, op, attrs or {}, name, tuple(origin))
-        for value in inputs:
-            node.add_input(value)
+        node = Node(self, op, attrs or {}, name, tuple(origin), inputs)
         for index, type_ in enumerate(types):
             wanted = output_names[index] if index < len(output_names) else (name if index == 0 else f"{name}.{index}")
             node.outputs.append(Value(_unique(self._value_names, wanted), type_, node, index))
@@ -283,8 +303,13 @@ class Graph:
             if value.use_count:
                 users = [n.label for n in value.consumers] + (["a graph output"] if value.is_output else [])
                 raise GraphError(f"{node.label} cannot be removed: '{value.name}' is used by {', '.join(users)}")
-        for index in range(len(node.inputs)):
-            node.set_input(index, None)
+        self._drop(node)
+
+    def _drop(self, node: Node) -> None:
+        for index, value in enumerate(node.inputs):
+            if value is not None:
+                del value._uses[(node, index)]
+        node.inputs = [None] * len(node.inputs)
         del self._nodes[node]
         node.graph = None
 
@@ -300,40 +325,47 @@ class Graph:
             stack.extend(v.producer for v in node.inputs if v is not None and v.producer is not None)
         dead = [n for n in self._nodes if n not in live]
         for node in dead:
-            for index in range(len(node.inputs)):
-                node.set_input(index, None)
-        for node in dead:
-            del self._nodes[node]
-            node.graph = None
+            self._drop(node)
         return len(dead)
 
     def sort(self) -> None:
         """Make the node order topological, moving as little as possible; raise GraphError on a cycle."""
         done: dict[Node, None] = {}
-        visiting: set[Node] = set()
-        for root in self._nodes:
-            stack: list[tuple[Node, int]] = [(root, 0)]
-            while stack:
-                node, next_input = stack.pop()
-                if node in done:
-                    continue
-                visiting.add(node)
-                while next_input < len(node.inputs):
-                    value = node.inputs[next_input]
-                    next_input += 1
-                    producer = value.producer if value is not None else None
-                    if producer is not None and producer not in done:
-                        if producer in visiting:
-                            raise GraphError(f"graph '{self.name}' has a cycle through {producer.label}")
-                        if producer not in self._nodes:
-                            raise GraphError(f"{node.label} uses {producer.label}, which is not in graph '{self.name}'")
-                        stack.append((node, next_input))
-                        stack.append((producer, 0))
-                        break
-                else:
-                    visiting.discard(node)
-                    done[node] = None
+        for node in self._nodes:
+            if node in done:
+                continue
+            for value in node.inputs:
+                if value is not None and value.producer is not None and value.producer not in done:
+                    self._sort_from(node, done)
+                    break
+            else:
+                done[node] = None
         self._nodes = done
+
+    def _sort_from(self, root: Node, done: dict[Node, None]) -> None:
+        """Append ``root`` to ``done``, after all that it needs and that is not there yet."""
+        visiting: set[Node] = set()
+        stack: list[tuple[Node, int]] = [(root, 0)]
+        while stack:
+            node, next_input = stack.pop()
+            if node in done:
+                continue
+            visiting.add(node)
+            while next_input < len(node.inputs):
+                value = node.inputs[next_input]
+                next_input += 1
+                producer = value.producer if value is not None else None
+                if producer is not None and producer not in done:
+                    if producer in visiting:
+                        raise GraphError(f"graph '{self.name}' has a cycle through {producer.label}")
+                    if producer not in self._nodes:
+                        raise GraphError(f"{node.label} uses {producer.label}, which is not in graph '{self.name}'")
+                    stack.append((node, next_input))
+                    stack.append((producer, 0))
+                    break
+            else:
+                visiting.discard(node)
+                done[node] = None
 
     # ---- copying -------------------------------------------------------------------------------------------
 
@@ -365,12 +397,11 @@ def copy_node(node: Node, into: Graph, values: dict[Value, Value]) -> Node:
     The caller makes the names unique where ``into`` may have them already. Constants are copied on demand; any
     other operand must already be in ``values``.
     """
-    new = Node(into, node.op, node.attrs, node.name, node.origin)
-    for value in node.inputs:
-        new.add_input(None if value is None else _mapped(value, values))
+    inputs = [value if value is None else values.get(value) or _mapped(value, values) for value in node.inputs]
+    new = Node(into, node.op, node.attrs, node.name, node.origin, inputs)
     for value in node.outputs:
-        values[value] = Value(value.name, value.type, new, value.index)
-        new.outputs.append(values[value])
+        result = values[value] = Value(value.name, value.type, new, value.index)
+        new.outputs.append(result)
     into._nodes[new] = None
     return new
 

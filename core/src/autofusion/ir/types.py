@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -32,14 +33,19 @@ class TensorType:
     @property
     def is_static(self) -> bool:
         """True if every dim is an integer."""
-        return self.shape is not None and all(isinstance(d, int) for d in self.shape)
+        if self.shape is None:
+            return False
+        for dim in self.shape:
+            if not isinstance(dim, int):
+                return False
+        return True
 
     @property
     def static_shape(self) -> tuple[int, ...]:
         """The shape as integers; raise ValueError if a dim is not known."""
-        if self.shape is None or not all(isinstance(d, int) for d in self.shape):
+        if not self.is_static:
             raise ValueError(f"{self} is not static")
-        return tuple(int(d) for d in self.shape)  # type: ignore[arg-type]
+        return cast("tuple[int, ...]", self.shape)
 
     @property
     def numel(self) -> int:
@@ -54,6 +60,11 @@ class TensorType:
     def with_shape(self, shape: Shape | None) -> TensorType:
         """The same element type with another shape."""
         return TensorType(self.dtype, shape)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, TensorType) and self.dtype == other.dtype and self.shape == other.shape
 
     def __str__(self) -> str:
         if self.shape is None:

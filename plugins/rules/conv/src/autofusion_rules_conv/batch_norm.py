@@ -16,7 +16,9 @@ _STATISTICS = (var("scale"), var("shift"), var("mean"), var("variance"))
 
 
 def statistics(node: Node) -> tuple[np.ndarray, np.ndarray] | Refusal:
-    """``(scale, shift)`` for each channel, in double precision, of a BatchNormalization that does not train."""
+    """``(scale, shift)`` for each channel, in double precision, of a BatchNormalization that does not train. They need
+    not be finite.
+    """
     if attribute(node, "training_mode"):
         return Refusal(
             f"{node.label} is in training mode: it normalises with the statistics of the batch",
@@ -34,10 +36,7 @@ def statistics(node: Node) -> tuple[np.ndarray, np.ndarray] | Refusal:
     gamma, beta, mean, variance = arrays
     with np.errstate(all="ignore"):
         scale = gamma / np.sqrt(variance + float(attribute(node, "epsilon")))
-        shift = beta - mean * scale
-    if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
-        return Refusal(f"{node.label}: its scale or shift is not finite", node)
-    return scale, shift
+        return scale, beta - mean * scale
 
 
 def _affine_of_layer(match: Match, layer: Layer) -> Affine | Refusal:

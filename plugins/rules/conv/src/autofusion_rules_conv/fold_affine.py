@@ -44,31 +44,28 @@ Affine = tuple[np.ndarray | None, np.ndarray | None]
 
 def plan(match: Match, affine_of: Callable[[Match, Layer], Affine | Refusal]) -> Fold | Refusal:
     """What folding ``layer * scale + shift`` takes, or why it may not be done. ``affine_of`` reads scale and shift."""
-    node = match.node("layer")
-    site = arrow(node, match.root)
-    layer = describe(node, match.get("bias"))
+    layer = describe(match.node("layer"), match.get("bias"))
     if isinstance(layer, Refusal):
-        return layer.at(site)
+        return layer
     affine = affine_of(match, layer)
     if isinstance(affine, Refusal):
-        return affine.at(site)
+        return affine
     bias = layer.bias_vector
     if bias is None:
         name = layer.bias.name if layer.bias else "?"
-        return Refusal(f"{site}: the bias '{name}' is not along the channel axis", layer.bias)
+        return Refusal(f"the bias '{name}' is not along the channel axis", layer.bias)
     scale, shift = affine
     for vector, name in ((scale, "scale"), (shift, "shift")):
         if vector is not None and not np.isfinite(vector).all():
-            return Refusal(f"{site}: its {name} is not finite", match.root)
+            return Refusal(f"its {name} is not finite", match.root)
     if scale is not None:
         refusal = overflow(layer, output_factor(layer, scale))
         if refusal is not None:
-            return refusal.at(site)
+            return refusal
         bias = bias * scale
     if shift is not None:
         bias = bias + shift
-    refusal = unfit(bias, layer.dtype, f"{site}: the folded bias", match.root)
-    return refusal or Fold(layer, scale, bias)
+    return unfit(bias, layer.dtype, "the folded bias", match.root) or Fold(layer, scale, bias)
 
 
 def check_with(affine_of: Callable[[Match, Layer], Affine | Refusal]) -> Callable[[Match], Refusal | None]:
@@ -76,7 +73,7 @@ def check_with(affine_of: Callable[[Match, Layer], Affine | Refusal]) -> Callabl
 
     def check(match: Match) -> Refusal | None:
         found = match.memo["fold"] = plan(match, affine_of)
-        return found if isinstance(found, Refusal) else None
+        return found.at(arrow(match.node("layer"), match.root)) if isinstance(found, Refusal) else None
 
     return check
 

@@ -143,11 +143,12 @@ def overflow(layer: Layer, factor: Factor) -> Refusal | None:
     assert weight is not None
     free = tuple(i for i in range(len(view)) if numbers.shape[i] == 1)
     largest = np.abs(weight.reshape(view)).max(axis=free, keepdims=True, initial=0).astype(np.float64)
+    with np.errstate(all="ignore"):
+        if (largest * np.abs(numbers) <= _limit(weight.dtype)).all():
+            return None
     if not np.isfinite(largest).all():
         return Refusal(f"the weight '{layer.weight.name}' is not finite", layer.weight)
-    if not (largest * np.abs(numbers) <= _limit(weight.dtype)).all():
-        return Refusal(f"the folded weight of {layer.node.label} would not be finite", layer.weight)
-    return None
+    return Refusal(f"the folded weight of {layer.node.label} would not be finite", layer.weight)
 
 
 def flush(data: np.ndarray) -> None:
@@ -204,5 +205,6 @@ def _info(dtype: np.dtype) -> Any:
     return np.finfo(dtype)
 
 
+@cache
 def _limit(dtype: np.dtype) -> float:
     return float(_info(dtype).max)
