@@ -240,3 +240,61 @@ class Bert(nn.Cell):
 _MASK = np.ones((2, 16), np.int32)
 _MASK[1, 11:] = 0
 cell("bert", Bert, ints(2, 16, low=0, high=200), ints(2, 16, low=0, high=2), _MASK)
+
+
+class Lengths(nn.Cell):
+    """A bidirectional LSTM over sequences of different lengths."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.LSTM(5, 4, 1, bidirectional=True)
+
+    def construct(self, x, lengths):
+        y, _ = self.layer(x, None, lengths)
+        return y
+
+
+cell("lstm_lengths", Lengths, floats(6, 2, 5), np.array([6, 3], np.int32))
+
+
+class Cells(nn.Cell):
+    """Single steps of recurrent layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.gru = nn.LSTMCell(5, 4), nn.GRUCell(5, 4)
+
+    def construct(self, x, h):
+        return self.lstm(x, (h, h)), self.gru(x, h)
+
+
+cell("recurrent_cells", Cells, floats(2, 5), floats(2, 4))
+
+
+class SelfAttention(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2)
+
+    def construct(self, x):
+        return self.attention(x, x, x), self.encoder(x)
+
+
+cell("attention", SelfAttention, floats(2, 6, 8))
+
+
+class Standardised(nn.Cell):
+    """A convolution whose weights are computed in the graph."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = Parameter(Tensor(floats(4, 3, 3, 3)), name="weight")
+
+    def construct(self, x):
+        w = self.weight
+        w = (w - ops.mean(w, (1, 2, 3), True)) / (w.std((1, 2, 3), keepdims=True) + 1e-5)
+        return ops.conv2d(x, w, None, 1, "pad", 1)
+
+
+cell("standardised_weights", Standardised, floats(1, 3, 8, 8))

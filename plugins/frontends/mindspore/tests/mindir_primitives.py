@@ -504,6 +504,41 @@ def lp(x):
 net(lp, floats(2, 6, 3, 3))
 
 
+def pairs(x, y):
+    return ops.atan2(x, y), ops.hypot(x, y), ops.logaddexp(x, y), ops.logaddexp(x, x), ops.heaviside(x, y)
+
+
+net(pairs, floats(4), floats(4))
+
+
+def extremes(x):
+    return (
+        ops.maximum(x, float("-inf")),
+        x + float("inf"),
+        x * float("nan"),
+        x / 0.0,
+        x * 1e-30,
+        ops.nan_to_num(x / 0.0),
+    )
+
+
+net(extremes, floats(2, 3))
+
+
+def empty(x):
+    return x + 1, ops.concat((x, x), 1)  # its sum over the empty axis is whatever was in memory
+
+
+net(empty, floats(2, 0, 3))
+
+
+def statistics(x, scale, bias):
+    return ops.LayerNorm(1, 1, 1e-5)(x, scale, bias), ops.cumprod(x, 1), ops.trace(x), ops.softplus(x), ops.diag(scale)
+
+
+net(statistics, floats(3, 3), floats(3), floats(3))
+
+
 # What follows MindSpore exports, but has no kernel for on a CPU: it is compared with the same said otherwise.
 
 
@@ -569,3 +604,22 @@ class InstanceNorm(nn.Cell):
 
 
 cell("instance_norm", InstanceNorm, floats(2, 3, 5, 4))
+
+
+class Unfold(nn.Cell):
+    """Windows as channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unfold = nn.Unfold([1, 2, 3, 1], [1, 2, 1, 1], [1, 1, 1, 1])
+
+    def construct(self, x):
+        return self.unfold(x)
+
+    def expected(self, x):
+        rows, columns = (x.shape[2] - 2) // 2 + 1, x.shape[3] - 2
+        parts = [x[:, :, r : r + 2 * rows : 2, c : c + columns] for r in range(2) for c in range(3)]
+        return (np.concatenate(parts, 1),)
+
+
+cell("unfold", Unfold, floats(1, 4, 5, 6))

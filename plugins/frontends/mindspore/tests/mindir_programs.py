@@ -319,3 +319,215 @@ class DynamicConvolution(nn.Cell):
 
 
 cell("dynamic_convolution", DynamicConvolution, floats(2, 3, 13, 16), dynamic=_open(None, 3, None, None))
+
+
+class WhileTrue(nn.Cell):
+    def construct(self, x, n):
+        i = n * 0
+        while True:
+            x = x + 1
+            i = i + 1
+            if i >= n:
+                break
+        return x, i
+
+
+cell("while_true", WhileTrue, floats(3), np.int32(6))
+
+
+class BreakAndContinue(nn.Cell):
+    def construct(self, x, n):
+        i = n * 0
+        total = x * 0
+        while i < n:
+            i = i + 1
+            if i == 2:
+                continue
+            if i == 5:
+                break
+            total = total + x * i
+        return total, i
+
+
+cell("break_and_continue", BreakAndContinue, floats(3), np.int32(6))
+
+
+class ReturnFromInner(nn.Cell):
+    """A result from inside a loop in a loop."""
+
+    def construct(self, x, n):
+        i = n * 0
+        while i < n:
+            j = n * 0
+            while j < n:
+                x = x + 1
+                if i * j == 2:
+                    return x, j
+                j = j + 1
+            i = i + 1
+        return x * 0, i
+
+
+cell("return_from_inner_loop", ReturnFromInner, floats(3), np.int32(4))
+cell("return_after_inner_loop", ReturnFromInner, floats(3), np.int32(1))
+
+
+class Mixed(nn.Cell):
+    """Ifs without else, a return in between, and a loop at the end."""
+
+    def construct(self, x, flag):
+        y = x
+        if flag > 0:
+            y = ops.relu(y)
+        if flag > 1:
+            y = y + 1
+        elif flag > 0:
+            y = y * 3
+        if flag < 0:
+            return y
+        while y.sum() < 100:
+            y = y + 10
+        return y - 1
+
+
+cell("mixed_1", Mixed, floats(3), np.int32(1))
+cell("mixed_m1", Mixed, floats(3), np.int32(-1))
+
+
+class LoopInBranch(nn.Cell):
+    def construct(self, x, n):
+        if n > 2:
+            i = n * 0
+            while i < n:
+                x = x * 1.5
+                i = i + 1
+            y = x + 1
+        else:
+            y = x
+        return y * 2
+
+
+cell("loop_in_branch", LoopInBranch, floats(3), np.int32(4))
+
+
+class LoopWithState(nn.Cell):
+    """Weights, and a parameter that some iterations assign."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.p = Parameter(Tensor(floats(3)), name="p")
+        self.dense = nn.Dense(3, 3)
+
+    def construct(self, x, n):
+        i = n * 0
+        while i < n:
+            x = ops.reshape(self.dense(ops.reshape(x, (1, 3))), (3,)) + self.p
+            if x.sum() > 0:
+                self.p = self.p * 0.5
+            i = i + 1
+        return x
+
+
+cell("loop_with_state", LoopWithState, floats(3), np.int32(5))
+
+
+class LoopInPlace(nn.Cell):
+    def construct(self, x, n):
+        i = n * 0
+        y = x * 1
+        while i < n:
+            y += x
+            i += 1
+        return y, x
+
+
+cell("loop_in_place", LoopInPlace, floats(3), np.int32(5))
+
+
+class LoopOfTuples(nn.Cell):
+    def construct(self, x, n):
+        pair = (x, (x + 1, 2))
+        while n > 0:
+            pair = (pair[0] * 2, (pair[1][0] + pair[0], 2))
+            n = n - 1
+        return pair
+
+
+cell("loop_of_tuples", LoopOfTuples, floats(3), np.int32(2))
+
+
+class LoopOfLayers(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.CellList([nn.ReLU(), nn.Tanh(), nn.Sigmoid()])
+
+    def construct(self, x, n):
+        i = n * 0
+        while i <= n:
+            x = self.layers[i](x) + 0.1
+            i = i + 1
+        return x
+
+
+cell("loop_of_layers", LoopOfLayers, floats(3), np.int32(2))
+
+
+class Results(nn.Cell):
+    """A parameter, an operand twice, numbers, and a dictionary as results; printing on the way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.p = Parameter(Tensor(floats(2, 3)), name="p")
+
+    def construct(self, x):
+        print("x is", x)
+        named = {"a": x + 1, "b": x * 2}
+        return self.p, x, x, 3, 2.5, True, named
+
+
+cell("results", Results, floats(2, 3))
+
+
+class SetItems(nn.Cell):
+    """Assignments to parts of a tensor."""
+
+    def construct(self, x, y):
+        x[1] = y
+        x[:, 2] = 0
+        x[0, 1:3] = y[:2]
+        z = x * 2
+        z[z > 0] = 9.0
+        return x, z
+
+
+cell("set_items", SetItems, floats(3, 4), floats(4))
+
+
+class ScatterState(nn.Cell):
+    """Parts of parameters assigned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.p = Parameter(Tensor(floats(4, 2)), name="p")
+        self.q = Parameter(Tensor(floats(2, 2)), name="q")
+
+    def construct(self, x, at):
+        before = self.p * 1
+        ops.scatter_add(self.p, at, x)
+        between = self.p * 1
+        ops.scatter_nd_update(self.p, ops.expand_dims(at, 1), x)
+        self.q[0] = x[1]
+        return before, between, self.p * 2, self.q * 1
+
+
+cell("scatter_state", ScatterState, floats(2, 2), np.array([0, 2], np.int32))
+
+
+class Masked(nn.Cell):
+    """A result whose size is only known when it runs."""
+
+    def construct(self, x):
+        return x[x > 0] * 2
+
+
+cell("masked", Masked, floats(3, 4))

@@ -20,20 +20,34 @@ Branch = Callable[[Interpreter], Any]
 
 
 def call_choice(interpreter: Interpreter, choice: Choice, args: Sequence[Any], origin: str) -> Any:
-    """Call whichever closure is chosen. In a loop, those that do not come back to its header leave it."""
+    """Call whichever closure is chosen."""
+    then, other = calls(interpreter, [_given(option, args) for option in choice.options], origin)
+    return select(interpreter, choice.index, then, other, origin)
+
+
+def _given(option: Any, args: Sequence[Any]) -> Any:
+    if isinstance(option, Choice):
+        return Choice(option.index, tuple(_given(each, args) for each in option.options))
+    return Closure(option.graph, (*option.given, *args)) if isinstance(option, Closure) else option
+
+
+def calls(interpreter: Interpreter, callees: Sequence[Any], origin: str) -> list[Branch]:
+    """Branches that each call one of ``callees``.
+
+    In a loop, if one of them comes back to its header, those that do not leave the loop.
+    """
     loop = interpreter.loops[-1] if interpreter.loops else None
-    stays = [loop is not None and _comes_back(interpreter, option) for option in choice.options]
+    stays = [loop is not None and _comes_back(interpreter, callee) for callee in callees]
 
-    def branch(number: int) -> Branch:
-        option = choice.options[number]
-        if loop is not None and any(stays) and not stays[number]:
-            if not isinstance(option, Closure):
-                raise ModelError(f"node '{origin}' leaves a loop to one of several functions, which cannot be read")
-            leaving = Closure(option.graph, (*option.given, *args))
-            return lambda inner: loop.leave(inner, leaving)
-        return lambda inner: inner.call(option, args, origin)
+    def branch(callee: Any, leaves_loop: bool) -> Branch:
+        if not leaves_loop:
+            return lambda inner: inner.call(callee, (), origin)
+        if not isinstance(callee, Closure):
+            raise ModelError(f"node '{origin}' leaves a loop to one of several functions, which cannot be read")
+        assert loop is not None
+        return lambda inner: loop.leave(inner, callee)
 
-    return select(interpreter, choice.index, branch(0), branch(1), origin)
+    return [branch(callee, any(stays) and not stay) for callee, stay in zip(callees, stays, strict=True)]
 
 
 def _comes_back(interpreter: Interpreter, option: Any) -> bool:

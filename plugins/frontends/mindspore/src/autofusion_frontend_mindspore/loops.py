@@ -21,7 +21,7 @@ from autofusion.ir.dtypes import BOOL, I64
 from autofusion.ir.graph import Value
 from autofusion.ir.types import TensorType, Type
 from autofusion_frontend_mindspore.abstract import Closure, Jump, Storage, leaves, rebuilt, same_form, same_leaf
-from autofusion_frontend_mindspore.branches import Branch, select
+from autofusion_frontend_mindspore.branches import Branch, calls, select
 from autofusion_frontend_mindspore.call import Call, default_dtype, describe, read
 from autofusion_frontend_mindspore.interpreter import Interpreter
 from autofusion_frontend_mindspore.literals import tensor_type
@@ -37,7 +37,6 @@ class Exit:
     """
 
     closure: Closure
-    storages: list[Storage]
     sources: list[tuple[str, Any]]
 
     @property
@@ -91,7 +90,7 @@ class Loop:
         sources = [self._source(leaf, interpreter) for leaf in found]
         known = self.exits.get(closure.graph)
         if known is None:
-            self.exits[closure.graph] = Exit(closure, self.storages, sources)
+            self.exits[closure.graph] = Exit(closure, sources)
             raise Unsettled(self)
         for position, (old, new) in enumerate(zip(known.sources, sources, strict=True)):
             if old[0] != "sent" and not (old[0] == new[0] and same_leaf(old[1], new[1])):
@@ -198,7 +197,7 @@ def _emit(loop: Loop, body: Interpreter, result: Jump, first: list[Any], origin:
         body.builder.output(inner.cast(inner.as_tensor(leaf, dtype), dtype))
     body.builder.finish()
     outer = Call(outside.builder, outside.state, "Loop", name, [], {}, None)
-    begun = []
+    begun: list[Value] = []
     for position in sorted(loop.carried):
         type_ = inputs[3 + len(begun)]
         dtype = type_.dtype if isinstance(type_, TensorType) else None
@@ -214,22 +213,24 @@ def _emit(loop: Loop, body: Interpreter, result: Jump, first: list[Any], origin:
 def _after(loop: Loop, final: list[Value], number: Value, origin: str) -> Any:
     carried = dict(zip(sorted(loop.carried), final, strict=False))
     sent = iter(final[len(carried) :])
-    branches: list[Branch] = []
+    closures: list[Closure] = []
+    states: list[list[Any]] = []
     for exit_ in loop.exits.values():
         found = [
             what if how == "kept" else carried[what] if how == "carried" else next(sent) for how, what in exit_.sources
         ]
-        branches.append(_continuation(exit_, found, origin))
+        count = len(leaves(exit_.closure.given))
+        closures.append(Closure(exit_.closure.graph, rebuilt(exit_.closure.given, found[:count])))
+        states.append(found[count:])
+    followed = calls(loop.outside, closures, origin)
+    branches = [_with_state(loop, state, branch) for state, branch in zip(states, followed, strict=True)]
     return _numbered(loop.outside, number, branches, 0, origin)
 
 
-def _continuation(exit_: Exit, found: list[Any], origin: str) -> Branch:
-    count = len(leaves(exit_.closure.given))
-
+def _with_state(loop: Loop, state: list[Any], branch: Branch) -> Branch:
     def run(interpreter: Interpreter) -> Any:
-        interpreter.state.update(zip(exit_.storages, found[count:], strict=True))
-        given = rebuilt(exit_.closure.given, found[:count])
-        return interpreter.call(Closure(exit_.closure.graph, given), (), origin)
+        interpreter.state.update(zip(loop.storages, state, strict=True))
+        return branch(interpreter)
 
     return run
 

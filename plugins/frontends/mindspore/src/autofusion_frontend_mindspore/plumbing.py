@@ -88,6 +88,8 @@ PLUMBING: dict[str, Plumb] = {
     "stop_gradient": _first,
     "identity": _first,
     "UpdateState": _token,
+    "Print": _token,
+    "TensorDump": _token,
     "MakeTuple": _tuple,
     "make_tuple": _tuple,
     "MakeList": _tuple,

@@ -67,7 +67,7 @@ class Program:
         return False
 
     def _named(self, graph: Any) -> set[str]:
-        found = set()
+        found: set[str] = set()
         for node in graph.node:
             found.update(name for name in node.input if name in self.functions)
             callee = node.op_type.removeprefix(REFERENCE)

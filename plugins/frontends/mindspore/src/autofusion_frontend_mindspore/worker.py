@@ -20,6 +20,8 @@ def flat(result: Any) -> list[np.ndarray]:
     """Results with tuples flattened from left to right, as arrays."""
     if isinstance(result, tuple | list):
         return [each for item in result for each in flat(item)]
+    if isinstance(result, float):
+        return [np.asarray(result, np.float32)]  # as MindSpore makes a tensor of it
     return [result.asnumpy() if hasattr(result, "asnumpy") else np.asarray(result)]
 
 

@@ -308,3 +308,50 @@ def is_close(call: Call) -> Value:
     if call.argument(4, "equal_nan", False):
         near = call.emit("Or", near, call.emit("And", call.emit("IsNaN", left), call.emit("IsNaN", right)))
     return near
+
+
+@converter("BitwiseNot", "Invert")
+def bitwise_not(call: Call) -> Value:
+    """Every bit the other way."""
+    value = call.tensor(0)
+    return call.emit("Not" if value.dtype == BOOL else "BitwiseNot", value)
+
+
+@converter("Heaviside")
+def heaviside(call: Call) -> Value:
+    """0 below zero, 1 above, y at zero; NaN stays."""
+    left, right = operands(call, call.result_dtype())
+    zero = call.like(0, left)
+    step = call.emit("Where", call.emit("Less", left, zero), zero, call.like(1, left))
+    step = call.emit("Where", call.emit("Equal", left, zero), right, step)
+    return call.emit("Where", call.emit("IsNaN", left), left, step) if call.dtype(left).kind == "f" else step
+
+
+@converter("Hypot")
+def hypot(call: Call) -> Value:
+    """sqrt(x * x + y * y)."""
+    left, right = operands(call, call.result_dtype())
+    return call.emit("Sqrt", call.emit("Add", call.emit("Mul", left, left), call.emit("Mul", right, right)))
+
+
+@converter("LogAddExp")
+def log_add_exp(call: Call) -> Value:
+    """log(exp(x) + exp(y)), by way of the larger one."""
+    left, right = operands(call, call.result_dtype())
+    most, apart = call.emit("Max", left, right), call.emit("Abs", call.emit("Sub", left, right))
+    rest = call.emit("Softplus", call.emit("Neg", apart))
+    # Of two equal infinities the difference is NaN, but the result is that infinity.
+    same = call.emit("Equal", left, right)
+    return call.emit("Add", most, call.emit("Where", same, call.like(float(np.log(2.0)), left), rest))
+
+
+@converter("Atan2", "Atan2Ext")
+def atan2(call: Call) -> Value:
+    """The angle of the point (y, x)."""
+    up, along = operands(call, call.result_dtype())
+    zero, pi = call.like(0.0, up), call.like(float(np.pi), up)
+    angle = call.emit("Atan", call.emit("Div", up, along))
+    turn = call.emit("Where", call.emit("Less", up, zero), call.emit("Neg", pi), pi)
+    angle = call.emit("Where", call.emit("Less", along, zero), call.emit("Add", angle, turn), angle)
+    both = call.emit("And", call.emit("Equal", up, zero), call.emit("Equal", along, zero))
+    return call.emit("Where", both, zero, angle)

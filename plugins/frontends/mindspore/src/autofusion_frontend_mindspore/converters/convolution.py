@@ -213,7 +213,7 @@ def _backprop(call: Call, rank: int) -> Value:
         if known and sizes is not None and all(isinstance(s, int) and s >= 0 for s in sizes[2:]):
             assert value.shape is not None
             attrs["output_padding"] = [
-                int(out) - ((int(size) - 1) * stride + width - begin - end)  # type: ignore[arg-type]
+                int(out) - ((int(size) - 1) * stride + width - begin - end)
                 for size, out, stride, width, begin, end in zip(
                     value.shape[2:], sizes[2:], strides, reach, stated[:rank], stated[rank:], strict=True
                 )

@@ -153,3 +153,30 @@ def index_add(call: Call) -> Value:
         "Expand", call.emit("Reshape", call.cast(index, I64), call.ints64(shape)), call.emit("Shape", source)
     )
     return call.emit("ScatterElements", value, index, call.cast(source, value.dtype), axis=axis, reduction="add")
+
+
+@converter("ReverseSequence")
+def reverse_sequence(call: Call) -> Value:
+    """The first elements of every sequence reversed, as many as it is long; any two axes may be batch and sequence."""
+    value, lengths = call.tensor(0), call.cast(call.tensor(1), I64)
+    batch, time = (call.axis(value, int(call.attrs.get(n, d))) for n, d in (("batch_dim", 0), ("seq_dim", 1)))
+    if {batch, time} == {0, 1}:
+        return call.emit("ReverseSequence", value, lengths, batch_axis=batch, time_axis=time)
+    perm = [batch, time, *(i for i in range(call.rank(value)) if i not in (batch, time))]
+    moved = call.emit("Transpose", value, perm=perm)
+    turned = call.emit("ReverseSequence", moved, lengths, batch_axis=0, time_axis=1)
+    return call.emit("Transpose", turned, perm=[perm.index(i) for i in range(len(perm))])
+
+
+@converter("TensorCopySlices")
+def tensor_copy_slices(call: Call) -> Value:
+    """(x, values, begin, end, strides): the values in place of a slice of x, whose sizes are known."""
+    value = call.tensor(0)
+    shape = [call.static_dim(value, i) for i in range(call.rank(value))]
+    bounds = zip(call.ints(2, "begin"), call.ints(3, "end"), call.ints(4, "strides"), strict=True)
+    at = np.arange(int(np.prod(shape))).reshape(shape)[tuple(slice(*b) for b in bounds)]
+    values = call.cast(call.tensor(1), value.dtype)
+    values = call.emit("Reshape", call.emit("Expand", values, call.ints64(at.shape)), call.ints64([-1]))
+    flat = call.emit("Reshape", value, call.ints64([-1]))
+    result = call.emit("ScatterElements", flat, call.const(at.reshape(-1), I64), values, axis=0)
+    return call.emit("Reshape", result, call.ints64(shape))

@@ -136,9 +136,8 @@ def combine(call: Call) -> Any:
     which = call.op.lower().removeprefix("bool").removeprefix("_")
     known = _known(call)
     if known is not None:
-        return {"and": lambda a, b: a and b, "or": lambda a, b: a or b, "eq": lambda a, b: bool(a) == bool(b)}[which](
-            *known
-        )
+        left, right = map(bool, known)
+        return {"and": left and right, "or": left or right, "eq": left == right}[which]
     op = {"and": "And", "or": "Or", "eq": "Equal"}[which]
     return call.emit(op, call.cast(call.tensor(0), BOOL), call.cast(call.tensor(1), BOOL))
 

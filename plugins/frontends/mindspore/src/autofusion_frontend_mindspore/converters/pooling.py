@@ -123,7 +123,7 @@ def _last_two(numbers: Sequence[int]) -> list[int]:
 @converter("MaxPool3DWithArgmax")
 def max_pool_3d_with_argmax(call: Call) -> tuple[Value, Value | None]:
     """Also what nn.MaxPool2d with explicit pads becomes, with a depth of one."""
-    attrs = {
+    attrs: dict[str, Any] = {
         "kernel_shape": spatial_sizes(call, ["ksize", "kernel_size"], 3),
         "strides": spatial_sizes(call, ["strides"], 3),
         "pads": spatial_sizes(call, ["pads"], 3, 0) * 2,

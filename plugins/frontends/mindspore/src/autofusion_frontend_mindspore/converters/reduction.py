@@ -176,3 +176,27 @@ def count_non_zero(call: Call) -> Value:
     value = call.tensor(0)
     different = call.cast(call.emit("Not", call.emit("Equal", value, call.like(0, value))), I64)
     return reduce(call, "ReduceSum", different, call.ints(1, "dim", None), False)
+
+
+@converter("CumProd")
+def cumulative_product(call: Call) -> Value:
+    """(x, axis, exclusive, reverse): one product after the other, along an axis of known size."""
+    value = call.tensor(0)
+    if call.argument(2, "exclusive", False) or call.argument(3, "reverse", False):
+        call.fail("exclusive or reversed products are not supported")
+    axis = call.axis(value, call.ints(1, "axis")[0])
+    count = call.static_dim(value, axis)
+    if count < 2:
+        return value
+    parts = list(call.node("Split", [value], {"axis": axis, "num_outputs": count}, outputs=count).outputs)
+    for i in range(1, count):
+        parts[i] = call.emit("Mul", parts[i - 1], parts[i])
+    return call.emit("Concat", *parts, axis=axis)
+
+
+@converter("Trace")
+def trace(call: Call) -> Value:
+    """The sum of a matrix's diagonal."""
+    value = call.tensor(0)
+    eye = call.const(np.eye(call.static_dim(value, 0), call.static_dim(value, 1)), np.bool_)
+    return call.emit("ReduceSum", call.emit("Where", eye, value, call.like(0, value)), None, keepdims=0)

@@ -73,7 +73,7 @@ def strided_slice(call: Call) -> Value:
         else:
             low = (0 if step > 0 else _GREATEST) if ignore_begin >> i & 1 else begin[i]
             high = (_GREATEST if step > 0 else _LEAST) if ignore_end >> i & 1 else end[i]
-            whole = ignore_begin >> i & 1 and ignore_end >> i & 1 and step == 1
+            whole = bool(ignore_begin >> i & 1 and ignore_end >> i & 1) and step == 1
             result_axis += 1
         if not whole:
             starts.append(low)
@@ -101,7 +101,7 @@ def _one_after(call: Call, low: Value) -> Value:
 def slice_(call: Call) -> Value:
     """(x, begin, size); a size of -1 is all that is left."""
     value, begin, size = call.tensor(0), _bound(call, 1), _bound(call, 2)
-    ends = []
+    ends: list[Any] = []
     for low, count in zip(begin, size, strict=True):
         if isinstance(count, int) and count == -1:
             ends.append(_GREATEST)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from autofusion.ir.dtypes import I64
 from autofusion.ir.graph import Value
 from autofusion_frontend_mindspore.call import Call
 from autofusion_frontend_mindspore.converters.arithmetic import scaled
@@ -94,3 +95,24 @@ def zero(call: Call) -> Value:
     """Zeros."""
     target = call.tensor(0)
     return call.modify(0, call.emit("Expand", call.like(0, target), call.emit("Shape", target)))
+
+
+def _scattered(reduction: str, whole: bool) -> Callable[[Call], Value]:
+    """(target, indices, updates): of whole places, or of rows."""
+
+    def convert(call: Call) -> Value:
+        target, index = call.tensor(0), call.cast(call.tensor(1), I64)
+        if not whole:
+            index = call.emit("Unsqueeze", index, call.ints64([call.rank(index)]))
+        updates = call.cast(call.tensor(2), target.dtype)
+        if reduction == "sub":
+            updates = call.emit("Neg", updates)
+        how = "add" if reduction == "sub" else reduction
+        return call.modify(0, call.emit("ScatterND", target, index, updates, reduction=how))
+
+    return convert
+
+
+for _name, _how in {"Update": "none", "Add": "add", "Sub": "sub", "Mul": "mul", "Max": "max", "Min": "min"}.items():
+    converter(f"Scatter{_name}")(_scattered(_how, False))
+    converter(f"ScatterNd{_name}")(_scattered(_how, True))
