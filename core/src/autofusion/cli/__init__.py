@@ -49,7 +49,7 @@ class _Lazy(click.Group):
         from autofusion.errors import nearest
 
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            ctx.fail(f"there is no command '{args[0]}'{nearest(args[0], COMMANDS)} See autofusion --help.")
+            ctx.fail(f"there is no command '{args[0]}'{nearest(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
 
 
@@ -80,7 +80,7 @@ def _keep_to_lock() -> None:
 
 
 def main() -> None:
-    """Entry point: an AutofusionError ends with its message and exit code 2."""
+    """Entry point: an AutofusionError, or a file that cannot be used, ends with its message and exit code 2."""
     debug = "--debug" in sys.argv
     if debug:
         # Accepted anywhere on the line, not only before the command.
@@ -104,4 +104,9 @@ def main() -> None:
         if debug:
             raise
         click.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    except OSError as error:
+        if debug or error.filename is None:
+            raise
+        click.echo(f"error: cannot use '{error.filename}': {error.strerror}", err=True)
         sys.exit(2)

@@ -236,7 +236,8 @@ class Registry:
             return f"'{path}' is not recognised, neither by {names}: is the file damaged?"
         kind = f"{path.suffix!r} file" if path.suffix else "file without a suffix"
         text = f"no loaded frontend reads '{path}' (a {kind})"
-        readers = _READERS.get(path.suffix.lower(), ())
+        loaded = {f"autofusion-frontend-{f.name}" for f in self.frontends}
+        readers = tuple(r for r in _READERS.get(path.suffix.lower(), ()) if r not in loaded)
         if path.is_dir():
             saved = (path / _SAVED_MODEL).exists()
             text = f"no loaded frontend reads the folder '{path}'"
