@@ -119,7 +119,7 @@ class _Verification:
         dataset = open_data(Path(request.data), source) if request.data else None
         samples = self._samples(source, dataset)
         exact: Session | None = exact_session(source, registry) if request.exact else None
-        checker = SiteChecker(full, self.tolerances, request.all_steps, progress)
+        checker = SiteChecker(full, self.tolerances, request.all_steps, progress=progress)
         for sample in samples:
             exact = self._case(sample, full, off, reference, exact, checker)
         if request.speed and request.settings.get("level") != "off":

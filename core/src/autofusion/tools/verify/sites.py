@@ -78,21 +78,25 @@ def site_name(node: Node) -> str:
 
 @dataclass(slots=True)
 class SiteChecker:
-    """Judges the steps of a session's runs. ``all_steps`` judges ordinary steps as well as fused ones."""
+    """Judges the steps of a session's runs. ``all_steps`` judges ordinary steps as well as fused ones; ``nodes``,
+    unless None, only those that stand for one of these source nodes.
+    """
 
     session: Session
     tolerances: Tolerances = field(default_factory=Tolerances)
     all_steps: bool = False
+    nodes: frozenset[str] | None = None
     progress: Callable[[str], None] = lambda doing: None
     results: dict[tuple[str, ...], SiteResult] = field(default_factory=dict)
     _book: Book | None = None
     _seen: dict[tuple[Any, ...], set[bytes]] = field(default_factory=dict)
     _case: str = ""
+    _judging: bool = True
 
-    def run(self, inputs: Mapping[str, Any], case: str) -> dict[str, Any]:
-        """Run the session once, judging each step; return its outputs."""
+    def run(self, inputs: Mapping[str, Any], case: str, *, judge: bool = True) -> dict[str, Any]:
+        """Run the session once, step by step, judging each step unless told not to; return its outputs."""
         session = self.session
-        self._case = case
+        self._case, self._judging = case, judge
         given = session.arguments(inputs)
         stage = session.executor.stage(session.executor.key(given))
         session.context.observer = self._observe
@@ -107,7 +111,7 @@ class SiteChecker:
         self._announce(steps, 0)
 
         def see(number: int, step: Step, operands: list[Any], results: list[Any]) -> None:
-            if not step.is_reorder and (self.all_steps or step.node.op == FUSED):
+            if self._judging and self._concerns(step):
                 self._judge(step, operands, results)
             self._announce(steps, number + 1)
 
@@ -115,6 +119,11 @@ class SiteChecker:
         results = stage.runner.run_watched(inputs, range(len(steps)), see)
         self.progress(f"{self._case}: finishing")
         return stage.join(results)
+
+    def _concerns(self, step: Step) -> bool:
+        if step.is_reorder or not (self.all_steps or step.node.op == FUSED):
+            return False
+        return self.nodes is None or not self.nodes.isdisjoint(step.node.origin or (step.node.name,))
 
     def _announce(self, steps: Sequence[Step], number: int) -> None:
         if number < len(steps):
@@ -162,11 +171,20 @@ class SiteChecker:
             moved = self._book.exact(body, [perturbed(x) for x in operands])
         except Exception as error:  # some operators exist in single precision only
             found.note = f"compared in single precision: {type(error).__name__}: {error}"
+        clean = all(map(_finite, operands))
         for value, got, want, precise, other in zip(step.node.outputs, results, plain, exact, moved, strict=True):
             if value.use_count and isinstance(got, np.ndarray):
-                judged = judge(got, want, precise, other, self.tolerances, step.offer.numerics)
+                judged = judge(got, want, precise, other, self.tolerances, step.offer.numerics, clean)
                 if judged.share > found.judged.share:
                     found.judged, found.case = judged, self._case
+
+
+def _finite(value: Any) -> bool:
+    """True unless ``value`` is an array with infinities or NaN."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "fV":
+        return True
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(value.astype(np.float32) if value.dtype.kind == "V" else value).all())
 
 
 def _digest(values: Sequence[Any]) -> bytes:

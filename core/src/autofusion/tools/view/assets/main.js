@@ -56,7 +56,9 @@ function legend() {
       h("span", {}, h("span", {class: "dot", style: "background:var(--" + (state.colouring === "fate" ? "fate-" : "class-") + name + ")"}), label));
   const marks = [h("span", {}, h("span", {class: "dot region"}), "Dense in small operators")];
   if (refusals.length) marks.push(h("span", {}, h("span", {class: "dot bang"}, "!"), "Refused site"));
+  const before = box.offsetHeight;
   box.replaceChildren(...entries, ...marks);
+  if (box.offsetHeight !== before) for (const pane of panes) if (pane.size && pane.isFitted && pane.width) { pane.layout(); pane.fit(); }
 }
 
 function theme(dark) {
@@ -70,6 +72,7 @@ function theme(dark) {
 
 function select(node, {reveal = true, region = null} = {}) {
   state.node = node;
+  if (node && reveal) openAround(node);
   showPanel(node);
   refresh();
   const name = node ? node.side.key + ":" + node.raw.name : "";
@@ -82,6 +85,17 @@ function select(node, {reveal = true, region = null} = {}) {
     if (others.length && state.view === "both") paneOf(others[0]).reveal(region ? region.members.flatMap(counterparts) : others);
   });
 }
+/** Open every node that `node` lies in. */
+function openAround(node) {
+  let changed = false;
+  for (let group = node.group; group; group = group.group) {
+    changed = changed || !group.open;
+    group.open = true;
+  }
+  const pane = paneOf(node);
+  if (changed && pane.size) pane.layout();
+}
+
 go = (node, region = null) => select(node, {region});
 
 callOut.select = (node, pane) => {

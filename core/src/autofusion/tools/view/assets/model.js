@@ -46,6 +46,8 @@ class Node {
   }
 
   get fused() { return this.raw.rule !== undefined; }
+  /** True in the body of a fused node, which runs as one. */
+  get inside() { return Boolean(this.group && this.group.fused); }
   get border() { return this.raw.cls === "border"; }
   get free() { return this.raw.free !== undefined; }
   get runs() { return this.raw.kernel !== undefined; }
@@ -66,11 +68,20 @@ function chain(ops) {
   return short.slice(0, 2).join(" + ") + " + \u2026 + " + short[short.length - 1];
 }
 
+/** The nodes of a graph and of the bodies of its control flow; what a fused node holds is no node of its own. */
+function* everyNode(graph) {
+  for (const node of graph.nodes) {
+    yield node;
+    if (!node.fused) for (const body of node.bodies) yield* everyNode(body);
+  }
+}
+
 const sides = data.sides.map(raw => {
   const side = {...raw};
   side.graph = new Graph(raw.graph, side, null, 0);
   side.byOrigin = new Map();
-  for (const node of side.graph.nodes) for (const name of node.origin) side.byOrigin.set(name, node);
+  side.all = [...everyNode(side.graph)];
+  for (const node of side.all) for (const name of node.origin) if (!side.byOrigin.has(name)) side.byOrigin.set(name, node);
   side.total = side.graph.nodes.reduce((sum, n) => sum + n.seconds, 0);
   side.regions.forEach((region, i) => {
     region.index = i;
@@ -90,7 +101,7 @@ for (const record of records) {
     recordsOf.get(name).push(record);
   }
 }
-for (const side of sides) for (const node of side.graph.nodes) {
+for (const side of sides) for (const node of side.all) {
   const mine = new Set(node.origin);
   node.records = [...new Set(node.origin.flatMap(name => recordsOf.get(name) || []))].sort((a, b) => a.index - b.index);
   if (node.fused) {
@@ -100,13 +111,13 @@ for (const side of sides) for (const node of side.graph.nodes) {
   const against = node.records.filter(r => mine.has(r.site) && r.verdict !== "fused" && r.verdict !== "overlapped");
   node.refusal = REFUSALS.find(v => against.some(r => r.verdict === v)) || "";
 }
-const fusedSites = onSide.graph.nodes.filter(n => n.fused);
+const fusedSites = onSide.all.filter(n => n.fused);
 const refusals = records.filter(r => r.verdict !== "fused" && r.verdict !== "overlapped");
 
 /** What becomes of a node: fused, folded, alone, gone, free or border. */
 function fate(node) {
   if (node.border) return "border";
-  if (node.group) return "fused";
+  if (node.inside) return "fused";
   if (node.side === onSide) return node.fused ? "fused" : node.free ? "free" : node.origin.length > 1 ? "folded" : "alone";
   const home = node.origin.map(name => onSide.byOrigin.get(name)).find(Boolean);
   if (!home) return "gone";
@@ -126,8 +137,8 @@ function counterparts(node) {
 function findByName(name, side) {
   for (const candidate of [side, ...sides]) {
     const found = candidate.byOrigin.get(name)
-      || candidate.graph.nodes.find(n => n.raw.name === name || (n.raw.outs || []).some(o => o[0] === name))
-      || candidate.graph.nodes.find(n => n.bodies.some(b => b.nodes.some(i => i.raw.outs.some(o => o[0] === name))));
+      || candidate.all.find(n => n.raw.name === name || (n.raw.outs || []).some(o => o[0] === name))
+      || candidate.all.find(n => n.bodies.some(b => b.nodes.some(i => i.raw.outs.some(o => o[0] === name))));
     if (found) return found;
   }
   return null;
@@ -136,7 +147,7 @@ function findByName(name, side) {
 // ---- search ----------------------------------------------------------------------------------------------------
 
 const haystack = [];
-for (const side of sides) for (const node of side.graph.nodes) {
+for (const side of sides) for (const node of side.all) {
   const words = [
     [node.raw.name, 8], [node.raw.op, 6], [node.title, 5], [node.raw.rule || "", 4], [node.raw.kernel || "", 4],
     [node.refusal, 3], [node.raw.kind || "", 3],
@@ -179,7 +190,8 @@ function time(seconds) {
 }
 function bytes(count) {
   if (count < 1000) return count + " B";
-  return count < 1e6 ? (count / 1e3).toFixed(1) + " kB" : (count / 1e6).toFixed(1) + " MB";
+  const [scaled, unit] = count < 1e6 ? [count / 1e3, " kB"] : [count / 1e6, " MB"];
+  return scaled.toFixed(scaled < 100 ? 1 : 0) + unit;
 }
 function percent(part, whole) { return whole ? (100 * part / whole).toFixed(part / whole < 0.1 ? 1 : 0) + " %" : ""; }
 function plural(count, noun) { return count + " " + noun + (count === 1 ? "" : "s"); }

@@ -41,14 +41,14 @@ function isDark(hex) {
 }
 
 /** {bar, fill, ink}: the stripe, the face and the text of a node. */
-function coloursOf(node, colouring) {
-  if (colouring === "time" && !node.group) {
+function coloursOf(node, colouring, strength = 0.16) {
+  if (colouring === "time" && (node.runs || !node.group)) {
     if (!node.runs) return {bar: palette.line, fill: palette.surface, ink: palette.ink, faint: true};
     const fill = heat(node.seconds / (slowest || 1));
     return {bar: fill, fill, ink: isDark(fill) ? "#ffffff" : "#16181d"};
   }
   const bar = palette[colouring === "fate" ? "fate-" + fate(node) : "class-" + node.raw.cls];
-  return {bar, fill: mix(palette.surface, bar, node.free || node.border ? 0.05 : 0.16), ink: palette.ink, faint: node.free};
+  return {bar, fill: mix(palette.surface, bar, node.free || node.border ? strength / 3 : strength), ink: palette.ink, faint: node.free};
 }
 
 const measuring = document.createElement("canvas").getContext("2d");
@@ -79,7 +79,7 @@ function fitted(text, font, room) {
 
 /** Size of a closed node. */
 function closedSize(node) {
-  if (node.group) return {w: Math.min(210, Math.max(84, textWidth(node.title, SMALL) + 34, Math.min(130, textWidth(node.raw.name, NAME)) + 24)), h: INNER_ROW + 10};
+  if (node.inside) return {w: Math.min(210, Math.max(84, textWidth(node.title, SMALL) + 34, Math.min(130, textWidth(node.raw.name, NAME)) + 24)), h: INNER_ROW + 10};
   const badge = node.fused ? 34 : 0;
   const line = textWidth(node.raw.name, NAME) + (node.runs ? 62 : 10);
   return {w: Math.round(Math.min(250, Math.max(96, textWidth(node.title, TITLE) + 30 + badge, Math.min(line + 20, 200)))), h: ROW};
@@ -92,7 +92,7 @@ function roundRect(ctx, x, y, w, h, r) {
 
 function drawNode(ctx, box, scale, look) {
   const {node} = box, {x, y, w, h} = box;
-  const colours = coloursOf(node, look.colouring);
+  const colours = coloursOf(node, look.colouring, scale < 0.3 ? 0.5 : 0.16); // colour is all that is seen from afar
   const faded = look.dim && !look.dim.has(node) ? 0.28 : 1;
   ctx.globalAlpha = faded * (colours.faint && !node.border ? 0.85 : 1);
   const far = scale < 0.16;
@@ -120,7 +120,7 @@ function drawNode(ctx, box, scale, look) {
   ctx.fill();
   ctx.stroke();
   ctx.setLineDash([]);
-  if (!node.border && (look.colouring !== "time" || node.group)) {
+  if (!node.border && (look.colouring !== "time" || (node.group && !node.runs))) {
     ctx.fillStyle = colours.bar;
     ctx.beginPath();
     ctx.roundRect(x, y, scale < 0.4 ? 9 : 5, node.open ? HEADER : h, [radius, 0, 0, node.open ? 0 : radius]);
@@ -135,9 +135,15 @@ function text(ctx, box, scale, look, colours) {
   const {node} = box, {x, y, w, h} = box, ink = node.open ? palette.ink : colours.ink;
   ctx.textBaseline = "middle";
   ctx.textAlign = "left";
-  const inner = Boolean(node.group), count = node.fused ? node.origin.length : 0;
+  const inner = node.inside, count = node.fused ? node.origin.length : 0;
   if (scale < 0.24) return;
-  if (scale < 0.62 && !node.open && !inner) { // from afar large letters are worth more than many
+  if (scale < 0.62 && node.open) {
+    ctx.font = "600 " + Math.min(22, 10 / scale).toFixed(1) + "px " + FONT;
+    ctx.fillStyle = ink;
+    ctx.fillText(fitted(node.title, ctx.font, w - 24), x + 14, y + HEADER / 2 + 1);
+    return;
+  }
+  if (scale < 0.62 && !inner) { // from afar large letters are worth more than many
     const second = scale > 0.42 && node.runs && look.colouring === "time" ? time(node.seconds) : "";
     const px = Math.min(second ? 17 : 20, 9.5 / scale), font = "600 " + px.toFixed(1) + "px " + FONT;
     ctx.font = font;
@@ -183,7 +189,7 @@ function text(ctx, box, scale, look, colours) {
 /** The mark of a refused site, and rings around what is selected, linked or found. */
 function mark(ctx, box, scale, look) {
   const {node} = box, {x, y, w, h} = box;
-  if (node.refusal && !node.group) {
+  if (node.refusal && !node.inside) {
     const r = Math.max(7, 4.5 / scale);
     ctx.fillStyle = palette["verdict-" + node.refusal];
     ctx.beginPath();

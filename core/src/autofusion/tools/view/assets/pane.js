@@ -1,7 +1,7 @@
 // One network on a canvas: layout, zoom and pan, what is under the pointer, and a map of the whole.
 
 const NEAREST = 2.5;
-const MARGIN = 24, TOP = 50, BOTTOM = 56; // what the captions and the legend cover
+const MARGIN = 24, TOP = 50; // what the captions cover
 const callOut = {select() {}, toggle() {}, moved() {}};
 
 class Pane {
@@ -48,7 +48,7 @@ class Pane {
 
   layout(anchor = null) {
     const before = anchor && this.boxOf.get(anchor);
-    const shape = this.columns ? {width: Math.max(200, this.width - 2 * MARGIN), height: Math.max(200, this.height - TOP - BOTTOM)} : 1;
+    const shape = this.columns ? {width: Math.max(200, this.width - 2 * MARGIN), height: Math.max(200, this.height - TOP - this.covered)} : 1;
     const scene = this.arranged(this.side.graph, shape);
     this.boxes = [];
     this.paths = new Map();
@@ -113,6 +113,8 @@ class Pane {
 
   // ---- view ------------------------------------------------------------------------------------------------------
 
+  /** Height at the bottom that the legend covers. */
+  get covered() { return (document.getElementById("legend")?.offsetHeight || 34) + 22; }
   get width() { return this.element.clientWidth; }
   get height() { return this.element.clientHeight; }
 
@@ -134,9 +136,10 @@ class Pane {
   }
 
   fit() {
-    this.scale = Math.min((this.width - 2 * MARGIN) / this.size.w, (this.height - TOP - BOTTOM) / this.size.h, 1.25);
+    const room = this.height - TOP - this.covered;
+    this.scale = Math.min((this.width - 2 * MARGIN) / this.size.w, room / this.size.h, 1.25);
     this.x = (this.width - this.size.w * this.scale) / 2;
-    this.y = TOP + Math.max(0, (this.height - TOP - BOTTOM - this.size.h * this.scale) / 2);
+    this.y = TOP + Math.max(0, (room - this.size.h * this.scale) / 2);
     this.isFitted = true;
     this.draw();
   }
@@ -152,7 +155,8 @@ class Pane {
 
   /** Bring nodes into view; `closer` also zooms in so far that they can be read. */
   reveal(nodes, closer = true) {
-    const boxes = nodes.map(n => this.boxOf.get(n) || (n.group && this.boxOf.get(n.group))).filter(Boolean);
+    const seenAs = n => n && (this.boxOf.get(n) || seenAs(n.group)); // in a closed node: as that node
+    const boxes = nodes.map(seenAs).filter(Boolean);
     if (!boxes.length) return;
     const x0 = Math.min(...boxes.map(b => b.x)), x1 = Math.max(...boxes.map(b => b.x + b.w));
     const y0 = Math.min(...boxes.map(b => b.y)), y1 = Math.max(...boxes.map(b => b.y + b.h));

@@ -72,7 +72,7 @@ function tile(label, before, after, note) {
 function overview() {
   const measured = data.profiled, before = measured ? offSide.seconds : offSide.predicted, after = measured ? onSide.seconds : onSide.predicted;
   const byGain = [...fusedSites].sort((a, b) => gain(b) - gain(a));
-  const slow = onSide.graph.nodes.filter(n => n.runs).sort((a, b) => b.seconds - a.seconds);
+  const slow = onSide.all.filter(n => n.runs && !(n.bodies.length && !n.fused)).sort((a, b) => b.seconds - a.seconds);
   const rewritten = new Map();
   for (const r of records) if (r.verdict === "fused" && !r.kind) rewritten.set(r.rule, (rewritten.get(r.rule) || 0) + 1);
   const dense = offSide.regions, left = onSide.regions;
@@ -143,7 +143,7 @@ function regionRow(region) {
 function chip(verdict) { return h("span", {class: "chip", style: "--chip:var(--verdict-" + verdict + ")", title: VERDICT_HELP[verdict]}, VERDICTS[verdict] || verdict); }
 
 function about(node) {
-  const kind = node.group ? "In the body of a fused node" : node.fused ? "Fused site" : node.border ? node.raw.op + " of the model"
+  const kind = node.inside ? "In the body of a fused node" : node.fused ? "Fused site" : node.border ? node.raw.op + " of the model"
     : node.side === offSide ? "Operator, level off" : "Operator, level " + data.level;
   const parts = [
     h("nav", {}, h("button", {class: "back", onclick: () => go(null)}, "\u2190 Overview")),
@@ -152,7 +152,9 @@ function about(node) {
     h("code", {class: "full"}, node.raw.name),
   ];
   if (node.site) parts.push(siteCard(node));
-  else if (!node.border && !node.group) parts.push(becomes(node));
+  else if (!node.border && !node.inside) parts.push(becomes(node));
+  if (node.bodies.length && !node.fused) parts.push(h("p", {class: "actions"}, h("button", {class: "act", id: "toggle-body", onclick: () => callOut.toggle(node)},
+    (node.open ? "Close " : "Open ") + (node.bodies.length > 1 ? "the bodies" : "the body"))));
   if (node.group) parts.push(h("p", {}, "Part of ", h("button", {class: "name", onclick: () => go(node.group)}, node.group.title), "."));
   if (node.runs || node.free) parts.push(runs(node));
   const mine = new Set(node.origin);
@@ -204,7 +206,8 @@ function compared(label, before, after, words) {
 function becomes(node) {
   const what = fate(node), others = counterparts(node);
   if (node.side === onSide) {
-    return h("p", {}, what === "folded" ? "Several operators of the file were folded together into this one." : node.free ? "" : "Runs on its own: no site was made here.");
+    return h("p", {}, what === "folded" ? "Several operators of the file were folded together into this one." : node.free ? ""
+      : node.bodies.length ? "Control flow: what is in its bodies is planned and fused on its own." : "Runs on its own: no site was made here.");
   }
   const home = others[0];
   if (!home) return h("p", {}, "Not there any more after rewriting: its result is a constant, or part of what replaced it.");

@@ -1,0 +1,66 @@
+"""``autofusion bisect``: which rule, at which place, or which kernel, makes a model fail?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from autofusion.cli.options import compile_options, echo_json, json_option, model_argument, shape_option
+
+
+@click.command("bisect")
+@model_argument
+@shape_option
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="An .npz file with an array for each input, or a folder of them. Default: made-up inputs.",
+)
+@click.option(
+    "--check",
+    default="verify",
+    show_default=True,
+    metavar="METRIC|CMD",
+    help="What fails: verify, speed, a metric (with --data), MODULE:FUNCTION, or a command by its exit code.",
+)
+@click.option("--against", default="level-off", show_default=True, help="level-off, framework or reference.")
+@click.option("--decode", default="", metavar="MODULE:FUNCTION", help="For map: outputs -> boxes, scores, classes.")
+@click.option("--metric-tolerance", default=0.0, show_default=True, help="How far the metric may move.")
+@click.option("--samples", default=2, show_default=True, help="Samples of --data to look at.")
+@click.option("--slower", default=2.0, show_default=True, help="A site may take so many times what its parts take.")
+@click.option("--seed", default=0, show_default=True, help="Seed of made-up inputs.")
+@click.option("--timeout", default=120.0, show_default=True, help="Longest time without progress, in seconds.")
+@click.option(
+    "--out", "-o", type=click.Path(path_type=Path), default=Path("autofusion-bisect"), show_default=True,
+    help="Folder for the report and the reproducers.",
+)  # fmt: skip
+@compile_options
+@json_option
+def command(
+    model: Path, shapes: tuple[str, ...], out: Path, as_json: bool, settings: dict[str, Any], **options: Any
+) -> None:
+    """Find the smallest set of rules and places, or the kernel, that makes MODEL fail.
+
+    Every run is a child process. A command (--check 'python my_test.py') is run with AUTOFUSION_CONFIG set to the
+    switches to try, which autofusion.compile reads. Exits with 0 if a culprit was found, otherwise with 1.
+    """
+    from autofusion.tools import bisect as tool
+    from autofusion.tools import inputs
+    from autofusion.tools.child import dump
+
+    settings = {k: str(v) if isinstance(v, Path) else v for k, v in settings.items()}
+    say = (lambda line: None) if as_json else (lambda line: click.echo(line, err=True))
+    found = tool.bisect(model, shapes=inputs.parse_shapes(shapes), out=out, say=say, **options, **settings)
+    out.mkdir(parents=True, exist_ok=True)
+    text = "\n".join(tool.lines(found)) + "\n"
+    (out / "report.txt").write_text(text, encoding="utf-8")
+    (out / "report.json").write_text(dump(found.data()), encoding="utf-8")
+    if as_json:
+        echo_json(found.data())
+    else:
+        click.echo("\n".join(tool.lines(found)[len(found.log) :]).strip())
+    if not found.culprits:
+        sys.exit(1)

@@ -1,0 +1,68 @@
+"""Find the few among many that cause a failure, in few runs.
+
+Units are in an order, and a prefix of them fails as soon as it holds all that is needed. The end of the shortest
+failing prefix is therefore needed, and binary search finds it; with that unit kept, the rest of the prefix is searched
+again until what was kept fails on its own. A single culprit among n takes ceil(log2 n) runs and one to confirm; k units
+that only fail together take k times that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def minimal_failing(units: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
+    """A subset of ``units`` that fails, of which every unit is needed, in order.
+
+    ``fails(units)`` is known to be true and ``fails(())`` to be false; neither is asked. Where failure is not
+    monotonic (one unit hides what another does), the result still fails.
+    """
+    position = {unit: number for number, unit in enumerate(units)}
+    kept: list[T] = []
+    pool = list(units)
+    while pool:
+        low, high = 0, len(pool)  # the prefix of ``low`` is fine, that of ``high`` fails
+        while high - low > 1:
+            middle = (low + high) // 2
+            if fails(_ordered(kept + pool[:middle], position)):
+                high = middle
+            else:
+                low = middle
+        kept.append(pool[high - 1])
+        pool = pool[: high - 1]
+        if not pool or fails(_ordered(kept, position)):
+            break
+    return list(_ordered(kept, position))
+
+
+def _ordered(units: Sequence[T], position: dict[T, int]) -> Sequence[T]:
+    return tuple(sorted(units, key=position.__getitem__))
+
+
+def every_culprit(
+    units: Sequence[T], fails: Callable[[Sequence[T]], bool], related: Callable[[T, T], bool]
+) -> Iterator[tuple[list[T], bool]]:
+    """One minimal failing subset after the other, until what is left no longer fails.
+
+    With each comes whether others like it (``related``) fail as well: then all of those are left out of what follows,
+    rather than found one by one. ``fails(units)`` is known to be true and ``fails(())`` to be false.
+    """
+    left = list(units)
+    while left:
+        core = minimal_failing(left, fails)
+        left = [unit for unit in left if unit not in core]
+        if not left or not fails(left):
+            yield core, False
+            return
+        others = [unit for unit in left if any(related(unit, one) for one in core)]
+        if not others:
+            yield core, False
+            continue
+        left = [unit for unit in left if unit not in others]
+        if not left or not fails(left):
+            yield core, True
+            return
+        yield core, fails(others)

@@ -1,0 +1,52 @@
+"""The faulty plugin, installed beside the real ones for child processes, and the network it harms."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+
+@pytest.fixture(scope="session")
+def plugin_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as an installer leaves it: the package and its metadata."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "trust_faults.py").write_text((HERE / "faulty_pack.py").read_text())
+    info = folder / "trust_faults-3.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: trust-faults\nVersion: 3.1\nRequires-Dist: autofusion\n"
+    )
+    (info / "entry_points.txt").write_text(
+        "[autofusion.rules]\nfaulty = trust_faults\n[autofusion.kernels]\nfaulty = trust_faults\n"
+    )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def faults(plugin_folder: Path) -> Callable[..., dict[str, str]]:
+    """``faults(crash="block1.conv1")`` is the environment of a process that has that fault at that node."""
+
+    def environ(**sites: str) -> dict[str, str]:
+        paths = [str(plugin_folder), str(HERE), os.environ.get("PYTHONPATH", "")]
+        return {
+            "PYTHONPATH": os.pathsep.join(p for p in paths if p),
+            "TRUST_FAULTS": ",".join(sites),
+            "TRUST_SITES": ",".join(f"{fault}={site}" for fault, site in sites.items()),
+        }
+
+    return environ
+
+
+@pytest.fixture(scope="session")
+def blocks_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The network of residual blocks as an ONNX file."""
+    from network import network, write
+
+    return write(network(), tmp_path_factory.mktemp("model") / "blocks.onnx")
