@@ -162,9 +162,10 @@ def test_an_unknown_command(cli: Callable[..., Ended]) -> None:
     refused(cli("explian"), "there is no command 'explian'", "'explain'")
 
 
-@pytest.mark.parametrize("command", ["run", "export", "view"])
-def test_a_place_that_cannot_be_written(cli: Callable[..., Ended], model: Path, command: str) -> None:
-    refused(cli(command, model, *SHAPE, "-o", "/nowhere/at.all"), "error: ", "'/nowhere/at.all'", "No such file")
+@pytest.mark.parametrize(("command", "suffix"), [("run", "npz"), ("export", "onnx"), ("view", "html")])
+def test_a_place_that_cannot_be_written(cli: Callable[..., Ended], model: Path, command: str, suffix: str) -> None:
+    ended = cli(command, model, *SHAPE, "-o", f"/nowhere/at.{suffix}")
+    refused(ended, "error: ", f"'/nowhere/at.{suffix}'", "No such file")
 
 
 def test_an_unknown_option(cli: Callable[..., Ended], model: Path) -> None:
