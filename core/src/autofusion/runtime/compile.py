@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from autofusion.cost.detect import usable_cores
 from autofusion.cost.model import CostModel
 from autofusion.cost.target import Target
-from autofusion.errors import OptionError, nearest
+from autofusion.errors import AutofusionError, ModelError, OptionError, nearest
 from autofusion.fusion.kernel_switches import KernelSwitches
 from autofusion.fusion.numerics import DEFAULT, parse_numerics
 from autofusion.fusion.options import FusionOptions, Switches
@@ -17,6 +17,7 @@ from autofusion.fusion.rule import Level
 from autofusion.ir.graph import Graph
 from autofusion.ir.specialise import specialise
 from autofusion.plugins.frontend import LoadOptions
+from autofusion.plugins.records import describe
 from autofusion.plugins.registry import Registry, default_registry
 from autofusion.runtime.config import Settings, locked_settings, read_settings
 from autofusion.runtime.context import Context
@@ -41,7 +42,14 @@ def load(
     """
     registry = registry or default_registry()
     path = Path(model)
-    return registry.frontend_for(path).load(path, LoadOptions(tuple(inputs), tuple(outputs), key))
+    frontend = registry.frontend_for(path)
+    try:
+        return frontend.load(path, LoadOptions(tuple(inputs), tuple(outputs), key))
+    except AutofusionError:
+        raise
+    except Exception as error:  # a frontend is a plugin: whose fault it is must be told
+        who = f"frontend '{frontend.name}' {frontend.version}"
+        raise ModelError(f"{who} failed on '{path}', which it should read or refuse: {describe(error)}") from error
 
 
 def compile(

@@ -30,6 +30,7 @@ from autofusion.lowering.contract import (
     TensorView,
     dense_strides,
 )
+from autofusion.runtime.guard import guarded
 
 if TYPE_CHECKING:
     from autofusion.runtime.executor import Executor, Stage
@@ -65,6 +66,7 @@ class Context:
     """Runs stages in place of ``Stage.run``: tools look at tails and control-flow bodies too, as these run."""
 
     def __post_init__(self) -> None:
+        self.kernel_packs = [guarded(pack) for pack in self.kernel_packs]
         self.kernel_switches = KernelSwitches(self.kernel_packs, self.options)
 
     @property

@@ -17,6 +17,7 @@ from autofusion.ir.types import TensorType, Type, of_array
 from autofusion.lowering.lower import lower
 from autofusion.runtime.context import Context
 from autofusion.runtime.control import ControlPack
+from autofusion.runtime.guard import KernelFailure
 from autofusion.runtime.runner import PlanRunner
 from autofusion.runtime.split import Split, split
 
@@ -57,9 +58,19 @@ class Executor:
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Run on the graph's inputs, in order."""
-        stage = self.stage(self.key(inputs))
-        observer = self._context.observer
-        return stage.run(inputs) if observer is None else observer(stage, inputs)
+        while True:
+            stage = self.stage(self.key(inputs))
+            observer = self._context.observer
+            try:
+                return stage.run(inputs) if observer is None else observer(stage, inputs)
+            except KernelFailure as failure:
+                self.recover(failure)
+
+    def recover(self, failure: KernelFailure) -> None:
+        """Do without the kernel that failed: every plan is made again without it when it is next needed."""
+        failure.pack.put_aside(failure.kernel, str(failure))
+        with self._lock:
+            self._stages.clear()
 
     def key(self, inputs: Sequence[Any]) -> Key:
         """The types of the inputs; a value that is not an array keeps its declared type."""
@@ -86,6 +97,13 @@ class Executor:
             return found
 
     def _build(self, key: Key) -> Stage:
+        while True:
+            try:
+                return self._built(key)
+            except KernelFailure as failure:
+                failure.pack.put_aside(failure.kernel, str(failure))
+
+    def _built(self, key: Key) -> Stage:
         context = self._context
         types = {v.name: t for v, t in zip(self.graph.inputs, key, strict=True) if t is not None}
         graph = specialise(self.graph, types, context.evaluate)

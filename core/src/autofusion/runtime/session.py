@@ -16,6 +16,7 @@ from autofusion.ir.types import TensorType
 from autofusion.lowering.plan import Plan
 from autofusion.runtime.context import Context
 from autofusion.runtime.executor import Executor, Key, Stage
+from autofusion.runtime.guard import KernelFailure
 
 if TYPE_CHECKING:
     from autofusion.runtime.watch import Watched
@@ -43,8 +44,12 @@ class Session:
         Raises InputError (naming the input, what was expected and found) for a wrong name, dtype or shape.
         """
         given = self.arguments(inputs)
-        stage = self._stage(self.executor.key(given))
-        return dict(zip(self.graph.output_names, stage.run(given), strict=True))
+        while True:
+            stage = self._stage(self.executor.key(given))
+            try:
+                return dict(zip(self.graph.output_names, stage.run(given), strict=True))
+            except KernelFailure as failure:  # another kernel takes its place, and the run is repeated
+                self.executor.recover(failure)
 
     def __call__(self, *inputs: Any) -> Any:
         """Run on the inputs in order; return the output, or a tuple of them."""
