@@ -154,7 +154,9 @@ def _taps(
         layer = f.at(start, depth.index * p["tap_depth"])
         with f.loop(0, row.row_taps, carry=depth.carried) as height:
             line = f.at(layer, height.index * p["tap_row"])
-            with f.loop(0, whole, step=ways, carry=height.carried) as width:
+            # A line is summed on its own: the error of a mean grows with lines and columns, not with their product.
+            sums = kind == "average"
+            with f.loop(0, whole, step=ways, carry=initial if sums else height.carried) as width:
                 here = [f.at(line, (width.index + way) * p["tap"]) for way in range(ways)]
                 x = [f.load(h, c) for h in here for c in columns]
                 if kind == "quick max":
@@ -166,7 +168,7 @@ def _taps(
                 with f.loop(whole, taps, carry=[totals[0]]) as rest:
                     rest.next(_fold(f, kind, rest.carried[0], f.load(f.at(line, rest.index * p["tap"]))))
                 totals = (*rest.results, *totals[1:])
-            height.next(*totals)
+            height.next(*([a + b for a, b in zip(height.carried, totals, strict=True)] if sums else totals))
         depth.next(*height.results)
     if ways == 1:
         return depth.results
