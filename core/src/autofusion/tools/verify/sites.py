@@ -168,7 +168,7 @@ class SiteChecker:
         moved: Sequence[Any] = exact
         try:
             exact = self._book.exact(body, operands)
-            moved = self._book.exact(body, [perturbed(x) for x in operands])
+            moved = self._book.exact(body, [perturbed(x, i) for i, x in enumerate(operands)])
         except Exception as error:  # some operators exist in single precision only
             found.note = f"compared in single precision: {type(error).__name__}: {error}"
         clean = all(map(_finite, operands))

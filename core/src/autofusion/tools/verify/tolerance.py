@@ -132,11 +132,14 @@ def _channels(shape: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
     return lambda array: array.max(others)
 
 
-def perturbed(value: Any) -> Any:
-    """``value`` moved by one rounding of its type, up or down in no particular order; what is no float stays."""
+def perturbed(value: Any, number: int) -> Any:
+    """``value`` moved by one rounding of its type, up or down at random; what is no float stays.
+
+    ``number`` is the operand's: two operands must not move alike, or what they have in common would cancel.
+    """
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "fV" or dtype_name(value.dtype) not in _EPSILON:
         return value
-    signs = np.random.default_rng(value.size).choice(np.array([-1.0, 1.0]), value.shape)
+    signs = np.random.default_rng([number, value.size]).choice(np.array([-1.0, 1.0]), value.shape)
     with np.errstate(all="ignore"):
         return value.astype(np.float64) * (1.0 + 0.5 * _EPSILON[dtype_name(value.dtype)] * signs)
 
