@@ -1,8 +1,9 @@
-"""``autofusion plugins``: every installed plugin, loaded or not, and why not."""
+"""``autofusion plugins``: every installed plugin, loaded or not, and why not; where rules of different packs meet."""
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
@@ -10,15 +11,39 @@ from autofusion.cli.options import echo_json, json_option
 
 
 @click.command("plugins")
+@click.option("--overlaps", "all_overlaps", is_flag=True, help="List every overlap between rules of different packs.")
 @json_option
-def command(as_json: bool) -> None:
-    """List installed frontends, rule packs and kernel packs. Exits with 1 if one of them could not be loaded."""
+def command(all_overlaps: bool, as_json: bool) -> None:
+    """List installed frontends, rule packs and kernel packs. Exits with 1 if one of them could not be loaded.
+
+    Also told: rules whose fused kind no installed kernel pack runs (they are skipped), and rules of different packs
+    that may start at the same node without their priorities saying which goes first.
+    """
+    from autofusion.cost.detect import detect
+    from autofusion.fusion.overlaps import overlaps, unserved
     from autofusion.plugins.registry import default_registry
 
-    records = default_registry().records
+    registry = default_registry()
+    records = registry.records
+    lock = registry.lock_file
+    priorities: Any = lock.fusion.get("priorities") if lock is not None else None
+    meeting = overlaps(registry.rule_packs, priorities)
+    missing = unserved(registry.rule_packs, registry.kernel_packs(detect()))
+    shown = [o for o in meeting if all_overlaps or not o.decided]
     if as_json:
         fields = ("group", "name", "dist", "version", "status", "detail")
-        echo_json([{field: str(getattr(r, field)) for field in fields} for r in records])
+        echo_json(
+            {
+                "plugins": [{field: str(getattr(r, field)) for field in fields} for r in records],
+                "without_kernel": [
+                    {"rule": m.rule, "kind": m.kind, "version": m.version, "reason": m.reason} for m in missing
+                ],
+                "overlaps": [
+                    {"first": o.first, "second": o.second, "operators": list(o.ops), "precedence": o.why}
+                    for o in meeting
+                ],
+            }
+        )
     else:
         for r in records:
             click.echo(f"{r.status!s:13}{r.group:22}{r.name:14}{r.dist}=={r.version}  {r.detail}".rstrip())
@@ -27,5 +52,9 @@ def command(as_json: bool) -> None:
                 "no plugin is installed: "
                 "pip install autofusion-frontend-onnx autofusion-rules-conv autofusion-kernels-cpu ..."
             )
+        for line in (*missing, *shown):
+            click.echo(str(line))
+        if len(shown) < len(meeting):
+            click.echo(f"{len(meeting) - len(shown)} other overlaps are settled by priorities (--overlaps lists them)")
     if any(str(r.status) != "loaded" for r in records):
         sys.exit(1)
