@@ -1,4 +1,5 @@
-"""Latency against TensorFlow in its best setting, side by side: frozen graph, oneDNN on, 2 intra-op and 1 inter-op threads.
+"""Latency against TensorFlow in its best setting, side by side: frozen graph, oneDNN on, 2 intra-op and 1 inter-op
+threads.
 
     python tests/benches/bench_tensorflow.py [--rounds N] [--off] [MODEL ...]
 
@@ -24,10 +25,10 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 HERE = Path(__file__).resolve()
 sys.path[:0] = [str(HERE.parents[1] / "zoo"), str(HERE.parents[2] / "plugins/frontends/tensorflow/tests")]
 
+import keras_models
 import numpy as np
 
 import autofusion as af
-import keras_models
 
 MODELS = ("MobileNetV2", "ResNet50", "EfficientNetB0", "InceptionV3", "DenseNet121")
 THREADS = 2
