@@ -22,10 +22,10 @@ def relu6(call: Call) -> Value:
     return call.emit("Clip", value, call.like(0, value), call.like(6, value))
 
 
-@converter("LeakyReLU", "LeakyReLUExt", "LeakyRelu")
+@converter("LeakyReLUExt")
 def leaky_relu(call: Call) -> Value:
     """x, or slope * x below zero."""
-    slope = float(call.argument(1, "negative_slope", call.attrs.get("alpha", 0.01)))
+    slope = float(call.argument(1, "negative_slope", 0.01))
     return call.emit("LeakyRelu", call.tensor(0), alpha=slope)
 
 
@@ -44,20 +44,20 @@ def gelu_ext(call: Call) -> Value:
     return call.emit("Gelu", call.tensor(0), approximate="tanh" if mode in (1, "tanh") else "none")
 
 
-@converter("FastGeLU", "FastGelu")
+@converter("FastGeLU")
 def fast_gelu(call: Call) -> Value:
     """x * sigmoid(1.702 * x)."""
     value = call.tensor(0)
     return call.emit("Mul", value, call.emit("Sigmoid", call.emit("Mul", value, call.like(1.702, value))))
 
 
-@converter("HSwish", "HSwishExt")
+@converter("HSwish")
 def hard_swish(call: Call) -> Value:
     """x * clip(x / 6 + 1 / 2, 0, 1)."""
     return call.emit("HardSwish", call.tensor(0))
 
 
-@converter("HSigmoid", "HSigmoidExt")
+@converter("HSigmoid")
 def hard_sigmoid(call: Call) -> Value:
     """clip(x / 6 + 1 / 2, 0, 1)."""
     return call.emit("HardSigmoid", call.tensor(0), alpha=1.0 / 6.0, beta=0.5)
@@ -171,7 +171,7 @@ def log_softmax(call: Call) -> Value:
     return call.emit("LogSoftmax", call.tensor(0), axis=axis)
 
 
-@converter("GLU", "Glu")
+@converter("GLU")
 def glu(call: Call) -> Value:
     """The first half times the sigmoid of the second."""
     (axis,) = call.ints(1, "axis", -1)

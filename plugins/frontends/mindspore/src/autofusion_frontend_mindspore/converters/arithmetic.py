@@ -98,18 +98,15 @@ for _primitive, _op in {
     "Equal": "Equal",
     "EqualExt": "Equal",
     "EqScalar": "Equal",
-    "EqualScalar": "Equal",
     "Greater": "Greater",
-    "GreaterScalar": "Greater",
     "GreaterEqual": "GreaterOrEqual",
     "GreaterEqualScalar": "GreaterOrEqual",
     "Less": "Less",
     "LessScalar": "Less",
     "LessEqual": "LessOrEqual",
-    "LessEqualScalar": "LessOrEqual",
 }.items():
     converter(_primitive)(_comparison(_op))
-converter("NotEqual", "NeScalar", "NotEqualScalar")(_comparison("Equal", negated=True))
+converter("NotEqual", "NeScalar")(_comparison("Equal", negated=True))
 
 
 def _logical(op: str) -> Callable[[Call], Value]:
@@ -212,7 +209,7 @@ def div_no_nan(call: Call) -> Value:
     return call.emit("Where", call.emit("Equal", right, zero), call.like(0, left), call.emit("Div", left, right))
 
 
-@converter("Select", "SelectV2", "Where")
+@converter("Select", "SelectV2")
 def select(call: Call) -> Value:
     """x where the condition holds, y elsewhere."""
     dtype = call.result_dtype() or common_dtype(call, (call.args[1], call.args[2]))
@@ -271,7 +268,7 @@ def _combined(call: Call, op: str) -> Value:
     return call.emit("Add", base, product)
 
 
-@converter("AddN", "Accumulate", "AccumulateNV2")
+@converter("AddN", "AccumulateNV2")
 def add_n(call: Call) -> Value:
     """The sum of any number of tensors."""
     values = call.tensors(0)

@@ -36,13 +36,13 @@ def batch_mat_mul(call: Call) -> Value:
     return call.emit("MatMul", left, right)
 
 
-@converter("MatMulExt", "BatchMatMulExt", "Mm", "Bmm", "Mv", "Dot", "MatMulView")
+@converter("MatMulExt", "BatchMatMulExt", "Mm", "Mv", "Dot")
 def mat_mul_ext(call: Call) -> Value:
     """Of any ranks, as numpy's matmul."""
     return call.emit("MatMul", *operands(call, call.result_dtype()))
 
 
-@converter("Dense", "Linear")
+@converter("Dense")
 def dense(call: Call) -> Value:
     """x times the transposed weight, plus a bias that may be absent."""
     value, weight, bias = call.tensor(0), call.tensor(1), call.optional(2)
@@ -92,7 +92,7 @@ def einsum(call: Call) -> Value:
     return call.emit("Einsum", *call.tensors(0), equation=equation)
 
 
-@converter("Outer", "Ger")
+@converter("Ger")
 def outer(call: Call) -> Value:
     """The outer product of two vectors."""
     left, right = operands(call, call.result_dtype())

@@ -55,7 +55,7 @@ def fill_scalar(call: Call) -> Value:
     return filled(call, call.args[first], call.args[first + 1], _stated(call, first + 2))
 
 
-@converter("FullLike", "FillLike")
+@converter("FullLike")
 def full_like(call: Call) -> Value:
     """One number in the shape of the operand."""
     value = call.tensor(0)

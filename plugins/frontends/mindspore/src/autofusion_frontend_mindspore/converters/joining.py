@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from autofusion.ir.graph import Value
 from autofusion_frontend_mindspore.call import Call
 from autofusion_frontend_mindspore.registry import converter
@@ -27,7 +25,7 @@ def concat(call: Call) -> Value:
     return values[0] if len(values) == 1 else call.emit("Concat", *values, axis=axis)
 
 
-@converter("Stack", "StackExt", "Pack", "SequenceStack")
+@converter("Stack", "StackExt", "SequenceStack")
 def stack(call: Call) -> Value:
     """Along a new axis."""
     values, axis = _joined(call)
@@ -55,11 +53,3 @@ def meshgrid(call: Call) -> tuple[Value, ...]:
         column = call.emit("Reshape", value, call.ints64(shape))
         results.append(call.emit("Expand", column, call.ints64(sizes)))
     return tuple(results)
-
-
-@converter("BroadcastTensors")
-def broadcast_tensors(call: Call) -> tuple[Value, ...]:
-    """Each tensor in the shape of all together."""
-    values = call.tensors(0)
-    sizes = np.broadcast_shapes(*[tuple(call.static_dim(v, i) for i in range(call.rank(v))) for v in values])
-    return tuple(call.emit("Expand", value, call.ints64(sizes)) for value in values)

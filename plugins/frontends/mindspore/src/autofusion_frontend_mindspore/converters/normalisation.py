@@ -47,7 +47,7 @@ def batch_norm(call: Call) -> Any:
     return elements(call, result, *parts)
 
 
-@converter("LayerNorm", "LayerNormV3")
+@converter("LayerNorm")
 def layer_norm(call: Call) -> Any:
     """(x, scale, bias, first normalised axis, first axis of the scale, epsilon) -> (y, mean, variance)."""
     value, scale, bias = call.tensor(0), call.tensor(1), call.tensor(2)
@@ -107,7 +107,7 @@ def instance_norm(call: Call) -> Any:
     return elements(call, result)
 
 
-@converter("RmsNorm", "RMSNorm")
+@converter("RmsNorm")
 def rms_norm(call: Call) -> Any:
     """(x, scale, epsilon) -> (y, inverse root mean square), over the axes of the scale."""
     value, scale = call.tensor(0), call.tensor(1)

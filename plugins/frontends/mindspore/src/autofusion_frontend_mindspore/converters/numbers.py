@@ -32,15 +32,6 @@ _COMPARISON: dict[str, tuple[Callable[..., Any], str]] = {
     "ScalarLt": (operator.lt, "Less"),
     "ScalarLe": (operator.le, "LessOrEqual"),
 }
-_SPELLINGS = {"ScalarEq": ("scalar_eq",), "ScalarGt": ("scalar_gt",), "ScalarGe": ("scalar_ge",)} | {
-    "ScalarLt": ("scalar_lt",),
-    "ScalarLe": ("scalar_le",),
-    "ScalarAdd": ("scalar_add",),
-    "ScalarSub": ("scalar_sub",),
-    "ScalarMul": ("scalar_mul",),
-    "ScalarMod": ("scalar_mod",),
-    "ScalarPow": ("scalar_pow",),
-}
 
 
 def _known(call: Call) -> list[Any] | None:
@@ -65,7 +56,8 @@ def _register(name: str, function: Callable[..., Any], op: str) -> None:
             return call.emit("Sub", left, call.emit("Mul", floor_divided(call, left, right), right))
         return call.emit(op, left, right)
 
-    converter(name, *_SPELLINGS.get(name, ()))(convert)
+    older = f"scalar_{name[6:].lower()}"  # MindSpore 2.0 spells comparisons so
+    converter(*((name, older) if name in _COMPARISON else (name,)))(convert)
 
 
 for _name, (_function, _op) in (_ARITHMETIC | _COMPARISON).items():
@@ -79,7 +71,7 @@ def not_equal(call: Call) -> Any:
     return known[0] != known[1] if known is not None else call.emit("Not", call.emit("Equal", *_operands(call)))
 
 
-@converter("ScalarDiv", "scalar_div")
+@converter("ScalarDiv")
 def divide(call: Call) -> Any:
     """The true quotient."""
     known = _known(call)
@@ -88,14 +80,14 @@ def divide(call: Call) -> Any:
     return call.emit("Div", call.cast(call.tensor(0), F32), call.cast(call.tensor(1), F32))
 
 
-@converter("ScalarFloorDiv", "scalar_floordiv")
+@converter("ScalarFloorDiv")
 def floor_divide(call: Call) -> Any:
     """The quotient rounded down."""
     known = _known(call)
     return known[0] // known[1] if known is not None else floor_divided(call, *_operands(call))
 
 
-@converter("ScalarUsub", "scalar_usub", "ScalarUadd", "scalar_uadd")
+@converter("ScalarUsub", "ScalarUadd")
 def sign(call: Call) -> Any:
     """The number with a sign."""
     negative = "sub" in call.op
@@ -105,14 +97,14 @@ def sign(call: Call) -> Any:
     return call.emit("Neg", call.tensor(0)) if negative else call.tensor(0)
 
 
-@converter("ScalarLog", "scalar_log")
+@converter("ScalarLog")
 def log(call: Call) -> Any:
     """The natural logarithm."""
     known = _known(call)
     return math.log(known[0]) if known is not None else call.emit("Log", call.cast(call.tensor(0), F32))
 
 
-@converter("ScalarCast", "ScalarBool", "scalar_cast")
+@converter("ScalarCast", "ScalarBool")
 def cast(call: Call) -> Any:
     """Another kind of number."""
     dtype = BOOL if call.op == "ScalarBool" else call.result_dtype() or call.type_id(call.argument(1, "dtype"))
@@ -142,7 +134,7 @@ def combine(call: Call) -> Any:
     return call.emit(op, call.cast(call.tensor(0), BOOL), call.cast(call.tensor(1), BOOL))
 
 
-@converter("SequenceLen", "sequence_len", "tuple_len", "list_len", "TupleLen")
+@converter("sequence_len")
 def length(call: Call) -> Any:
     """The length of a tuple."""
     if not isinstance(call.args[0], tuple):
@@ -150,7 +142,7 @@ def length(call: Call) -> Any:
     return len(call.args[0])
 
 
-@converter("RealTupleGetItem", "RealListGetItem", "SequenceGetItem")
+@converter("RealTupleGetItem")
 def get_item(call: Call) -> Any:
     """An element of a tuple of numbers, by a number that may be computed."""
     items, index = call.args[0], call.args[1]
@@ -159,7 +151,7 @@ def get_item(call: Call) -> Any:
     return call.emit("Gather", call.as_tensor(items), places(call, call.as_tensor(index)), axis=0)
 
 
-@converter("SequenceSlice", "TupleSlice")
+@converter("SequenceSlice")
 def slice_(call: Call) -> Any:
     """(tuple, start, stop, step)."""
     items = call.args[0]
@@ -169,13 +161,13 @@ def slice_(call: Call) -> Any:
     return items[start:stop:step]
 
 
-@converter("RealMakeTuple", "RealMakeList")
+@converter("RealMakeTuple")
 def make_tuple(call: Call) -> tuple[Any, ...]:
     """A tuple of the operands."""
     return tuple(call.args)
 
 
-@converter("SequenceAdd", "tuple_add", "list_add")
+@converter("SequenceAdd")
 def join(call: Call) -> Any:
     """Two tuples joined."""
     return (*call.args[0], *call.args[1])

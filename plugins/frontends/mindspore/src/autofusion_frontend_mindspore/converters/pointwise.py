@@ -71,7 +71,7 @@ for _primitive, _op in _SAME.items():
     _register(_primitive, _op)
 
 
-@converter("Identity", "TensorMove", "Contiguous", "Copy", "Clone", "Detach", "InsertGradientOf", "Dropout2D")
+@converter("Identity", "TensorMove", "Contiguous", "Clone", "Detach")
 def identity(call: Call) -> Value:
     """The operand itself."""
     return call.tensor(0)

@@ -75,7 +75,7 @@ converter("ReduceAll")(_logical("ReduceMin"))
 converter("ReduceAny")(_logical("ReduceMax"))
 
 
-@converter("LogSumExp", "ReduceLogSumExp")
+@converter("LogSumExp")
 def log_sum_exp(call: Call) -> Value:
     """log(sum(exp(x)))."""
     return reduce(call, "ReduceLogSumExp", call.tensor(0), call.ints(1, "dim", ()), call.argument(2, "keepdim", False))

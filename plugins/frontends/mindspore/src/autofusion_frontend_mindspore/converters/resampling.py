@@ -31,7 +31,7 @@ def _arguments(call: Call) -> tuple[Any, bool, bool]:
     return size, align, bool(call.argument(3, "half_pixel_centers", False))
 
 
-@converter("ResizeBilinearV2", "ResizeBilinear", "ResizeLinear1D")
+@converter("ResizeBilinearV2", "ResizeLinear1D")
 def resize_linear(call: Call) -> Value:
     """(x, size, corners aligned, centres at half a pixel)."""
     size, align, half = _arguments(call)

@@ -10,7 +10,7 @@ from autofusion_frontend_mindspore.call import Call
 from autofusion_frontend_mindspore.registry import converter
 
 
-@converter("Argmax", "Argmin", "ArgMaxExt", "ArgMinExt", "ArgMax", "ArgMin")
+@converter("Argmax", "Argmin", "ArgMaxExt", "ArgMinExt")
 def argmax(call: Call) -> Value:
     """(x, axis, element type of the places), or (x, axis, keep); without an axis, the place in the whole tensor."""
     op = "ArgMin" if "in" in call.op[3:6] else "ArgMax"
@@ -51,7 +51,7 @@ def max_dim(call: Call) -> tuple[Value, Value]:
     return value, place
 
 
-@converter("TopK", "TopKV2")
+@converter("TopK")
 def top_k(call: Call) -> tuple[Value, Value]:
     """(values, places) of the k greatest along the last axis."""
     return _top(call, call.tensor(0), call.argument(1, "k"), -1, True)

@@ -12,7 +12,7 @@ from autofusion_frontend_mindspore.call import Call
 from autofusion_frontend_mindspore.registry import converter
 
 
-@converter("Reshape", "View", "ViewAs", "ReshapeExt", "ReshapeView")
+@converter("Reshape", "View", "ViewAs", "ReshapeExt")
 def reshape(call: Call) -> Value:
     """To a shape, one size of which may be -1; a 0 is a size."""
     value = call.tensor(0)
@@ -24,14 +24,14 @@ def reshape(call: Call) -> Value:
     return call.emit("Reshape", value, sizes, **({"allowzero": 1} if zero or sizes.const is None else {}))
 
 
-@converter("Transpose", "TransposeView", "Permute")
+@converter("Transpose", "TransposeView")
 def transpose(call: Call) -> Value:
     """By a permutation, whose axes may count from the end."""
     value, perm = call.tensor(0), call.ints(1, "perm")
     return call.emit("Transpose", value, perm=[call.axis(value, p) for p in perm])
 
 
-@converter("TransposeExt", "TransposeExtView", "SwapAxes")
+@converter("TransposeExtView")
 def swap(call: Call) -> Value:
     """Two axes swapped."""
     value = call.tensor(0)
@@ -41,20 +41,20 @@ def swap(call: Call) -> Value:
     return call.emit("Transpose", value, perm=perm)
 
 
-@converter("TExt", "T")
+@converter("TExt")
 def transposed(call: Call) -> Value:
     """A matrix transposed."""
     value = call.tensor(0)
     return call.emit("Transpose", value, perm=list(reversed(range(call.rank(value)))))
 
 
-@converter("ExpandDims", "ExpandDimsView", "Unsqueeze")
+@converter("ExpandDims", "ExpandDimsView")
 def expand_dims(call: Call) -> Value:
     """A new axis of size 1."""
     return call.emit("Unsqueeze", call.tensor(0), call.ints64(call.ints(1, "axis")))
 
 
-@converter("Squeeze", "SqueezeView")
+@converter("Squeeze")
 def squeeze(call: Call) -> Value:
     """Without the named axes of size 1, or without all of them."""
     axes = call.ints(1, "axis", ())
@@ -85,7 +85,7 @@ def flatten_ext(call: Call) -> Value:
     return call.emit("Reshape", value, shape)
 
 
-@converter("BroadcastTo", "BroadcastToView", "ExpandAs", "Expand")
+@converter("BroadcastTo", "BroadcastToView", "ExpandAs")
 def broadcast_to(call: Call) -> Value:
     """To a shape, in which -1 keeps the operand's size."""
     value = call.tensor(0)
@@ -178,7 +178,7 @@ def pixel_shuffle(call: Call) -> Value:
     return call.emit("DepthToSpace", call.tensor(0), blocksize=int(call.argument(1, "upscale_factor")), mode="CRD")
 
 
-@converter("ReverseV2", "Reverse")
+@converter("ReverseV2")
 def reverse(call: Call) -> Value:
     """Axes reversed."""
     axes = call.ints(1, "axis")

@@ -131,13 +131,13 @@ def narrow(call: Call) -> Value:
     return sliced(call, value, [low], [low + count], [axis], [1])
 
 
-@converter("SelectExt", "SelectExtView")
+@converter("SelectExtView")
 def select_ext(call: Call) -> Value:
     """(x, axis, place): one place along an axis, which disappears."""
     return call.emit("Gather", call.tensor(0), call.cast(call.tensor(2), I64), axis=int(call.argument(1, "dim")))
 
 
-@converter("Unstack", "UnstackExt", "UnstackExtView", "Unbind")
+@converter("Unstack", "UnstackExtView")
 def unstack(call: Call) -> tuple[Value, ...]:
     """Every place along an axis, which disappears."""
     value = call.tensor(0)

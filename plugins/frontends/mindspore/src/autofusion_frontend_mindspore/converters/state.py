@@ -11,7 +11,7 @@ from autofusion_frontend_mindspore.converters.arithmetic import scaled
 from autofusion_frontend_mindspore.registry import converter, find_converter
 
 
-@converter("Assign", "InplaceCopy", "AssignValue")
+@converter("Assign", "InplaceCopy")
 def assign(call: Call) -> Value:
     """The second operand, in the shape of the first."""
     target, value = call.tensor(0), call.tensor(1)
