@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import threading
 
 import numpy as np
@@ -190,6 +191,46 @@ def test_many_threads_may_run_one_session() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="there are no forks here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_of_a_fork_runs_whatever_the_parent_was_doing() -> None:
+    session = af.compile(graph(CHAIN), threads=2)
+    x_name, b_name = names(session.graph)
+    feeds = {x_name: RNG.standard_normal((64, 4)).astype(np.float32), b_name: np.ones(4, np.float32)}
+    (expected,) = session.run(feeds).values()
+    stop = threading.Event()
+
+    def keep_running() -> None:
+        while not stop.is_set():
+            session.run(feeds)
+
+    fork = multiprocessing.get_context("fork")
+    answers = fork.Queue()
+    threads = [threading.Thread(target=keep_running) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    children = []
+    try:
+        for _ in range(4):
+            children.append(fork.Process(target=lambda: answers.put(session.run(feeds))))
+            children[-1].start()
+            (found,) = answers.get(timeout=60).values()
+            np.testing.assert_array_equal(found, expected)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        for child in children:
+            child.kill()
+            child.join()
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.5, "2", True, 10**9])
+def test_a_number_of_threads_that_is_none(threads: object) -> None:
+    with pytest.raises(OptionError, match="threads must be a whole number of at least 1 and at most"):
+        af.compile(graph(CHAIN), threads=threads)  # type: ignore[arg-type]
 
 
 def test_watching_changes_nothing_and_sees_inside() -> None:

@@ -27,6 +27,9 @@ from autofusion.runtime.session import Session
 if TYPE_CHECKING:
     from os import PathLike
 
+MOST_THREADS = 1024
+"""More than any machine has cores; each of them costs a stack and an entry in every table."""
+
 
 def load(
     model: str | PathLike[str],
@@ -152,6 +155,6 @@ def _locked_target(registry: Registry, threads: int | None) -> Target | None:
 def _threads(threads: int | None) -> int:
     if threads is None:
         return usable_cores()
-    if not isinstance(threads, int) or threads < 1:
-        raise OptionError(f"threads must be a whole number of at least 1, found {threads!r}")
+    if not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= MOST_THREADS:
+        raise OptionError(f"threads must be a whole number of at least 1 and at most {MOST_THREADS}, found {threads!r}")
     return threads

@@ -18,6 +18,7 @@ from autofusion.lowering.lower import lower
 from autofusion.runtime.context import Context
 from autofusion.runtime.control import ControlPack
 from autofusion.runtime.guard import KernelFailure
+from autofusion.runtime.forks import renew_after_fork
 from autofusion.runtime.runner import PlanRunner
 from autofusion.runtime.split import Split, split
 
@@ -54,6 +55,11 @@ class Executor:
         self.graph = graph
         self._context = context
         self._stages: OrderedDict[Key, Stage] = OrderedDict()
+        self.renew_lock()
+        renew_after_fork(self)
+
+    def renew_lock(self) -> None:
+        """A lock that nobody holds; see ``forks``."""
         self._lock = threading.RLock()
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:

@@ -14,6 +14,7 @@ from autofusion.errors import KernelError
 from autofusion.lowering.contract import BindContext, BoundStep, BufferKind, PythonKernel, Segment, TensorView
 from autofusion.lowering.plan import OutputSpec, Plan, Step
 from autofusion.runtime.arena import Arena
+from autofusion.runtime.forks import renew_after_fork
 
 
 class _Run:
@@ -37,8 +38,13 @@ class PlanRunner:
     def __init__(self, plan: Plan, target: Target, cache: dict[Any, Any]) -> None:
         self.plan = plan
         self._arena = Arena(plan.arena_bytes)
-        self._lock = threading.Lock()
+        self.renew_lock()
+        renew_after_fork(self)
         self._parts = self._bind(target, cache)
+
+    def renew_lock(self) -> None:
+        """A lock that nobody holds; see ``forks``."""
+        self._lock = threading.Lock()
 
     def _bind(self, target: Target, cache: dict[Any, Any]) -> list[_PythonPart | _SegmentPart]:
         parts: list[_PythonPart | _SegmentPart] = []
