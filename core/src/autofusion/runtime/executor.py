@@ -17,8 +17,8 @@ from autofusion.ir.types import TensorType, Type, of_array
 from autofusion.lowering.lower import lower
 from autofusion.runtime.context import Context
 from autofusion.runtime.control import ControlPack
-from autofusion.runtime.guard import KernelFailure
 from autofusion.runtime.forks import renew_after_fork
+from autofusion.runtime.guard import KernelFailure
 from autofusion.runtime.runner import PlanRunner
 from autofusion.runtime.split import Split, split
 
