@@ -1,5 +1,4 @@
 """Latency against TensorFlow in its best setting, side by side: oneDNN on, 2 intra-op and 1 inter-op threads.
-threads.
 
     python tests/benches/bench_tensorflow.py [--rounds N] [--off] [MODEL ...]
 
