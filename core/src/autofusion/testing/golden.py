@@ -106,6 +106,8 @@ def check_golden(case: GoldenCase, packs: Sequence[RulePack], run: RunGraph) -> 
     else:
         found, ledger = prepare(graph, packs, FusionOptions())
         verify(found)
+    for broken in ledger.of(Verdict.ERROR):
+        raise AssertionError(f"{case}: {broken.reason}")
     _check_refusals(case, ledger)
     same_numbers(graph, found, run, case.sizes)
     text = _plain(to_text(found, aliases=constants.aliases), case.before)
