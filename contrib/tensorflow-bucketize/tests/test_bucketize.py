@@ -90,3 +90,22 @@ def test_package_for_another_core_is_not_imported(model: Path, tmp_path: Path) -
     install(tmp_path / "site", text)
     printed = run(model, tmp_path / "site")
     assert "needs autofusion>=7" in printed and printed.splitlines()[-1] == "[]"
+
+
+def test_locks_hold_it(model: Path, tmp_path: Path) -> None:
+    install(tmp_path / "site", (HERE / "pyproject.toml").read_text())
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "site")}
+    lock = tmp_path / "autofusion.lock"
+    command = [sys.executable, "-c", "from autofusion.cli import main; main()", "lock", "-o", str(lock)]
+    subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert "converters.tensorflow:Bucketize" in lock.read_text()
+    environment["AUTOFUSION_LOCK"] = str(lock)
+    command = [sys.executable, "-c", SCRIPT, str(model)]
+    assert subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.startswith("[[")
+    # What the lock does not name is not used.
+    entries = lock.read_text().split("[[pack]]")
+    kept = [entry for entry in entries if "bucketize" not in entry]
+    assert len(kept) == len(entries) - 1
+    lock.write_text("[[pack]]".join(kept))
+    printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert "the lock does not name it" in printed

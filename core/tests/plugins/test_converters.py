@@ -30,9 +30,14 @@ def module(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     return made
 
 
-def found(monkeypatch: pytest.MonkeyPatch, *points: Installed, environ: dict[str, str] | None = None) -> Converters:
+def found(
+    monkeypatch: pytest.MonkeyPatch,
+    *points: Installed,
+    environ: dict[str, str] | None = None,
+    pins: dict[str, str] | None = None,
+) -> Converters:
     monkeypatch.setattr(converters, "installed", lambda groups: [p for p in points if p.group in groups])
-    return Converters("demo", environ or {})
+    return Converters("demo", environ or {}, pins)
 
 
 def test_found_by_operator(monkeypatch: pytest.MonkeyPatch, module: types.ModuleType) -> None:
@@ -79,6 +84,16 @@ def test_selected_by_the_environment(monkeypatch: pytest.MonkeyPatch, module: ty
     points = [point("Fancy", "made_for_test:convert", "one"), point("Plain", "made_for_test:convert", "two")]
     assert found(monkeypatch, *points, environ={"AUTOFUSION_PLUGINS": "two"}).names == ["Plain"]
     assert found(monkeypatch, *points, environ={"AUTOFUSION_PLUGINS": ""}).names == []
+
+
+def test_pinned_by_a_lock(monkeypatch: pytest.MonkeyPatch, module: types.ModuleType) -> None:
+    points = [point("Fancy", "made_for_test:convert", dist) for dist in ("one", "two")]
+    extra = found(monkeypatch, *points, pins={"two": "1.0"})
+    assert extra.find("Fancy") is module.convert
+    assert found(monkeypatch, *points, pins={"two": "1.1"}).names == []
+    nothing = found(monkeypatch, *points, pins={})
+    assert nothing.names == []
+    assert {r.status for r in nothing.records} == {Status.UNPINNED}
 
 
 def test_unknown_names_operator_node_and_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

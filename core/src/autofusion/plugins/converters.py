@@ -9,7 +9,8 @@ package states, in its pyproject.toml::
 The name is the operator's, the value a function with the signature that the frontend documents for its own converters.
 Since the operator is the entry point's name, it can be found, and named in messages, without importing anything; a
 package is imported when a model has its operator, and one that fails stops that model only. As with other plugins, a
-distribution states the range of core versions that it works with, and of two that provide one operator neither is used.
+distribution states the range of core versions that it works with, a lock pins it, and of two that provide one operator
+neither is used.
 """
 
 from __future__ import annotations
@@ -17,26 +18,37 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import autofusion
 from autofusion.errors import UnsupportedOperatorError, nearest
-from autofusion.plugins.discovery import SUBSET, Installed, installed, selected, unmet, without_conflicts
+from autofusion.plugins.discovery import (
+    CONVERTERS,
+    SUBSET,
+    Installed,
+    installed,
+    pinned,
+    selected,
+    unmet,
+    without_conflicts,
+)
 from autofusion.plugins.records import LOG, PluginRecord, Status, describe
-
-GROUP_PREFIX = "autofusion.converters."
-"""Prefix of the entry-point groups; the rest of a group's name is the frontend's."""
 
 
 class Converters:
     """The converters that installed distributions add to the frontend called ``frontend``. Thread-safe.
 
     ``AUTOFUSION_PLUGINS`` (in ``environ``, by default the process's) selects by operator or distribution name, as it
-    does for other plugins.
+    does for other plugins. ``pins`` (distribution -> version) leaves out what it does not name; by default they are
+    those of the lock that ``AUTOFUSION_LOCK`` names, if any.
     """
 
-    def __init__(self, frontend: str, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, frontend: str, environ: Mapping[str, str] | None = None, pins: Mapping[str, str] | None = None
+    ) -> None:
         self.frontend = frontend
+        self._pins = pins
         self._environ = os.environ if environ is None else environ
         self._lock = threading.RLock()
         self._points: dict[str, Installed] | None = None
@@ -46,7 +58,7 @@ class Converters:
     @property
     def group(self) -> str:
         """The entry-point group."""
-        return GROUP_PREFIX + self.frontend
+        return CONVERTERS + self.frontend
 
     @property
     def names(self) -> list[str]:
@@ -99,7 +111,8 @@ class Converters:
 
     def _discover(self) -> dict[str, Installed]:
         records: list[PluginRecord] = []
-        points = without_conflicts(selected(installed([self.group]), self._environ.get(SUBSET), []), records)
+        points = selected(installed([self.group]), self._environ.get(SUBSET), [])
+        points = without_conflicts(pinned(points, self._locked(), records), records)
         usable = {}
         for point in points:
             reason = unmet(point.requires, autofusion.__version__)
@@ -110,6 +123,12 @@ class Converters:
         for record in records:
             self._fail(record)
         return usable
+
+    def _locked(self) -> Mapping[str, str] | None:
+        from autofusion.plugins.lock import VARIABLE, read
+
+        path = self._environ.get(VARIABLE)
+        return self._pins if self._pins is not None or not path else read(Path(path)).versions
 
     def _fail(self, record: PluginRecord) -> None:
         self._records.append(record)

@@ -27,6 +27,8 @@ SUBSET = "AUTOFUSION_PLUGINS"
 """Environment variable: comma-separated plugin or distribution names to load; empty for none."""
 STRICT = "AUTOFUSION_STRICT"
 """Environment variable: ``1`` makes any plugin that is not loaded an error."""
+CONVERTERS = "autofusion.converters."
+"""Prefix of the groups of operator converters (see ``plugins/converters.py``); the rest is a frontend's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,11 @@ def installed(groups: Iterable[str] = tuple(hookspecs.GROUPS)) -> list[Installed
     return sorted(found, key=lambda p: (p.group, p.name, p.dist))
 
 
+def converter_groups() -> list[str]:
+    """The groups of operator converters that this environment has entry points of, one a frontend."""
+    return sorted(group for group in metadata.entry_points().groups if group.startswith(CONVERTERS))
+
+
 def discover(pins: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None) -> Discovery:
     """Load every plugin that may be loaded.
 
@@ -75,7 +82,8 @@ def discover(pins: Mapping[str, str] | None = None, environ: Mapping[str, str] |
     environ = os.environ if environ is None else environ
     records: list[PluginRecord] = []
     plugins = selected(installed(), environ.get(SUBSET), records)
-    plugins = _pinned(plugins, pins, records)
+    plugins = pinned(plugins, pins, records)
+    records += _missing(plugins, pins)
     plugins = without_conflicts(plugins, records)
     result = Discovery(managers={group: _manager() for group in hookspecs.GROUPS})
     for plugin in plugins:
@@ -111,9 +119,8 @@ def selected(plugins: list[Installed], subset: str | None, records: list[PluginR
     return [p for p in plugins if p.name in names or p.dist in names]
 
 
-def _pinned(
-    plugins: list[Installed], pins: Mapping[str, str] | None, records: list[PluginRecord]
-) -> list[Installed]:
+def pinned(plugins: list[Installed], pins: Mapping[str, str] | None, records: list[PluginRecord]) -> list[Installed]:
+    """The plugins whose distribution ``pins`` names in this version; all if there are none."""
     if pins is None:
         return plugins
     wanted = {canonicalize_name(dist): version for dist, version in pins.items()}
@@ -125,12 +132,20 @@ def _pinned(
         else:
             detail = f"the lock says {version}" if version else "the lock does not name it"
             records.append(plugin.record.ended(Status.UNPINNED, detail))
-    there = {canonicalize_name(p.dist) for p in kept}
-    for dist, version in sorted(wanted.items()):
-        if dist not in there:
-            detail = "pinned by the lock, not installed in that version"
-            records.append(PluginRecord("-", "-", dist, version, Status.MISSING, detail))
     return kept
+
+
+def _missing(kept: list[Installed], pins: Mapping[str, str] | None) -> list[PluginRecord]:
+    """A record for each pinned distribution that provides nothing here, not even a converter."""
+    wanted: dict[str, str] = {canonicalize_name(dist): version for dist, version in (pins or {}).items()}
+    there: set[str] = {canonicalize_name(p.dist) for p in kept}
+    there |= {p.dist for p in installed(converter_groups()) if wanted.get(p.dist) == p.version}
+    detail = "pinned by the lock, not installed in that version"
+    return [
+        PluginRecord("-", "-", dist, version, Status.MISSING, detail)
+        for dist, version in sorted(wanted.items())
+        if dist not in there
+    ]
 
 
 def without_conflicts(plugins: list[Installed], records: list[PluginRecord]) -> list[Installed]:

@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 import autofusion
 from autofusion.errors import PluginError, nearest
 from autofusion.plugins.digest import content_digest
-from autofusion.plugins.discovery import Installed, installed
+from autofusion.plugins.discovery import Installed, converter_groups, installed
 from autofusion.plugins.records import PluginRecord, Status
 
 VARIABLE = "AUTOFUSION_LOCK"
@@ -70,7 +70,7 @@ class Lock:
         if have != self.core:
             found.append(f"autofusion is {have}, the lock says {self.core}; pip install 'autofusion=={self.core}'")
         there: dict[str, list[Installed]] = {}
-        for point in installed():
+        for point in (*installed(), *installed(converter_groups())):
             there.setdefault(point.dist, []).append(point)
         for pin in self.pins:
             want = f"{pin.dist}=={pin.version}"

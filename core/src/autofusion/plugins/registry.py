@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from autofusion.errors import ModelError, OptionError, PluginError, nearest
 from autofusion.plugins.contents import faults
-from autofusion.plugins.discovery import Discovery, discover, report
+from autofusion.plugins.converters import Converters
+from autofusion.plugins.discovery import CONVERTERS, Discovery, converter_groups, discover, report
 from autofusion.plugins.hookspecs import GROUPS
 from autofusion.plugins.records import PluginRecord, Status, describe
 from autofusion.plugins.watchdog import limit, within
@@ -109,7 +110,12 @@ class Registry:
         self._contents(_FRONTENDS, None)
         self._contents(_RULES, None)
         self._contents(_KERNELS, detect())
-        return list(self._discovered().records)
+        return [*self._discovered().records, *self._converters()]
+
+    def _converters(self) -> list[PluginRecord]:
+        """One record for every operator converter that a package adds to a frontend; none is imported."""
+        names = [group.removeprefix(CONVERTERS) for group in converter_groups()]
+        return [r for name in names for r in Converters(name, self._environ, self._pins).records]
 
     def provided(self, group: str, plugin: str) -> list[Any]:
         """What the plugin (the name of an entry point of ``group``) provides on this machine; empty if not loaded."""

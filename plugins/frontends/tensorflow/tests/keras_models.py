@@ -1,7 +1,8 @@
 """Frozen graphs of `keras.applications` with random weights, built once and kept beside the model zoo.
 
-Random weights leave biases and the statistics of normalisations at 0 and 1, which would hide mistakes, so these are set
-to random numbers too. Each model is built in a process of its own: TensorFlow does not give memory back.
+Random weights leave biases and the statistics of normalisations at 0 and 1, which would hide mistakes, and let the
+activations of deep networks grow or vanish until a difference in the last bit decides the result. So biases and scales
+are random too, and the statistics are those of a batch of noise, as after training. Each model is built in a process of its own: TensorFlow does not give memory back.
 """
 
 from __future__ import annotations
@@ -95,10 +96,14 @@ def build(name: str, path: Path) -> None:
     rng = np.random.default_rng(0)
     for weight in model.weights:
         shape = tuple(weight.shape)
-        if weight.path.endswith(("gamma", "variance")):
-            weight.assign(rng.uniform(0.5, 1.5, shape).astype("float32"))
-        elif weight.path.endswith(("beta", "mean", "bias")):
+        if weight.path.endswith("gamma") and "layer_scale" not in weight.path:
+            weight.assign(rng.uniform(0.8, 1.2, shape).astype("float32"))
+        elif weight.path.endswith(("beta", "bias")):
             weight.assign(rng.normal(0, 0.1, shape).astype("float32"))
+    for layer in model.layers:
+        if isinstance(layer, tf.keras.layers.BatchNormalization):
+            layer.momentum = 0.0
+    model(rng.random((4, size, size, 3), np.float32), training=True)
 
     @tf.function(input_signature=[tf.TensorSpec((1, size, size, 3), tf.float32, name="input")])
     def run(x):

@@ -152,6 +152,20 @@ def test_saved_model(tmp_path: Path) -> None:
         af.load(tmp_path / "saved")
 
 
+@pytest.mark.parametrize("resource", [False, True])
+def test_saved_model_of_version_1(resource: bool, tmp_path: Path) -> None:
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [None, 3], "x")
+        weight = v1.get_variable("w", [3, 4], use_resource=resource, initializer=v1.random_normal_initializer())
+        y = tf.nn.relu(tf.matmul(x, weight))
+        session.run(v1.global_variables_initializer())
+        v1.saved_model.simple_save(session, str(tmp_path / "saved"), {"rows": x}, {"scores": y})
+        value = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
+        wanted = session.run(y, {x: value})
+    np.testing.assert_allclose(af.compile(tmp_path / "saved").run({"rows": value})["scores"], wanted, atol=1e-6)
+
+
 def test_folder_without_a_model(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"saved_model\.pb"):
         af.load(tmp_path)
