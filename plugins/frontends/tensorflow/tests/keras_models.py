@@ -2,7 +2,8 @@
 
 Random weights leave biases and the statistics of normalisations at 0 and 1, which would hide mistakes, and let the
 activations of deep networks grow or vanish until a difference in the last bit decides the result. So biases and scales
-are random too, and the statistics are those of a batch of noise, as after training. Each model is built in a process of its own: TensorFlow does not give memory back.
+are random too, and the statistics are those of a batch of noise, as after training. Each model is built in a process
+of its own: TensorFlow does not give memory back.
 """
 
 from __future__ import annotations
