@@ -142,12 +142,17 @@ class Program:
 
 
 def _drop_idle_barriers(table: np.ndarray, steps: Sequence[NativeStep]) -> None:
-    """Drop the barrier between two steps that only the first thread works on, unless it also ends an earlier step."""
-    pending = False
-    for row, step, following in zip(table, steps, steps[1:], strict=False):
-        if not step.barrier:
-            pending |= step.workers != 1
-        elif step.workers == following.workers == 1 and not pending:
-            row[3] = 0
-        else:
-            pending = False
+    """Drop the barrier between two runs of steps that only the first thread works on.
+
+    A run ends at its barrier: what stands in it without one may begin as soon as the run before it has ended, so that
+    one step for several threads is enough to need the barriers on both of its sides.
+    """
+    idle = True
+    before: np.ndarray | None = None
+    for row, step in zip(table, steps, strict=True):
+        idle &= step.workers == 1
+        if step.barrier:
+            if idle and before is not None:
+                before[3] = 0
+            before = row if idle else None
+            idle = True
