@@ -300,6 +300,24 @@ def _open(*shape: Any) -> Callable[[], list[Any]]:
 cell("dynamic_dense", Dynamic, floats(2, 5, 6), dynamic=_open(None, None, 6))
 
 
+class DynamicNumbers(nn.Cell):
+    """Arithmetic with open sizes, and a choice by them."""
+
+    def construct(self, x):
+        rows, columns = x.shape
+        half = rows * columns // 2
+        rest = (rows + columns) % 3 - columns
+        y = ops.reshape(x, (half, 2))
+        if rows > 2:
+            y = y * columns
+        if columns == 4:
+            y = y + rest
+        return y, x / rows, x * (columns - 1), x[: rows - 1]
+
+
+cell("dynamic_numbers", DynamicNumbers, floats(3, 4), dynamic=_open(None, None))
+
+
 class DynamicConvolution(nn.Cell):
     """Convolutions of images of any size."""
 

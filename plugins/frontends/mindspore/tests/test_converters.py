@@ -118,6 +118,24 @@ BIAS = floats(4)
 AROUND = ((0, 0), (0, 0), (2, 1), (1, 0), (1, 2))
 BIASED = BIAS[None, :, None, None]
 
+NUMBERS: list[tuple[str, tuple[int, ...], Any]] = [
+    ("Add", (7, -2), np.int64(5)),
+    ("Sub", (7, -2), np.int64(9)),
+    ("Mul", (7, -2), np.int64(-14)),
+    ("Div", (7, 2), np.float32(3.5)),
+    ("FloorDiv", (-7, 2), np.int64(-4)),
+    ("Mod", (-7, 3), np.int64(2)),
+    ("Pow", (3, 2), np.int64(9)),
+    ("Max", (3, 5), np.int64(5)),
+    ("Min", (3, 5), np.int64(3)),
+    ("Eq", (3, 3), np.bool_(True)),
+    ("Ne", (3, 3), np.bool_(False)),
+    ("Gt", (3, 2), np.bool_(True)),
+    ("Ge", (3, 3), np.bool_(True)),
+    ("Lt", (3, 2), np.bool_(False)),
+    ("Le", (3, 2), np.bool_(False)),
+    ("Usub", (3,), np.int64(-3)),
+]
 CASES: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
     # functions of one operand
     ("ACos", (np.tanh(X),), {}, np.arccos(np.tanh(X))),
@@ -436,6 +454,31 @@ CASES: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
     ("ListToTensor", ((1.5, 2.0), 43), {}, np.float32([1.5, 2])),
     ("TensorToTuple", (np.int64([4, 5]),), {}, (np.int64(4), np.int64(5))),
     ("TensorToScalar", (np.int64([4]),), {}, np.int64(4)),
+    ("Rank", (X,), {}, np.int64(3)),
+    ("Size", (X,), {}, np.int64(24)),
+    *((f"Scalar{name}", pair, {}, want) for name, pair, want in NUMBERS),
+    # of numbers that are computed, which are tensors here
+    *((f"Scalar{name}", tuple(map(np.int64, pair)), {}, want) for name, pair, want in NUMBERS),
+    ("ScalarCast", (2.7, 35), {}, np.int64(2)),
+    ("ScalarBool", (0,), {}, np.bool_(False)),
+    ("ScalarUadd", (3,), {}, np.int64(3)),
+    ("ScalarLog", (np.float32(2),), {}, np.float32(np.log(2))),
+    ("BoolNot", (True,), {}, np.bool_(False)),
+    ("BoolNot", (np.bool_(False),), {}, np.bool_(True)),
+    ("BoolAnd", (True, False), {}, np.bool_(False)),
+    ("BoolAnd", (np.bool_(True), True), {}, np.bool_(True)),
+    ("BoolOr", (np.bool_(False), True), {}, np.bool_(True)),
+    ("BoolEq", (False, False), {}, np.bool_(True)),
+    ("sequence_len", ((1, 2, 3),), {}, np.int64(3)),
+    ("SequenceAdd", ((1,), (2,)), {}, (np.int64(1), np.int64(2))),
+    ("SequenceMul", ((1, 2), 2), {}, (np.int64(1), np.int64(2)) * 2),
+    ("SequenceSlice", ((1, 2, 3), 0, 3, 2), {}, (np.int64(1), np.int64(3))),
+    ("RealTupleGetItem", ((5, 6, 7), 1), {}, np.int64(6)),
+    ("RealTupleGetItem", ((5, 6, 7), np.int64(2)), {}, np.int64(7)),
+    ("RealMakeTuple", (5, 6), {}, (np.int64(5), np.int64(6))),
+    ("InSequence", (3, (1, 3)), {}, np.bool_(True)),
+    ("is_", (None, None), {}, np.bool_(True)),
+    ("is_not", (3, None), {}, np.bool_(True)),
 ]
 
 

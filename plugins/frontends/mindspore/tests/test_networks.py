@@ -30,7 +30,7 @@ PROGRAMS = (
     "loop_in_method branches_0 branches_1 branches_2 switch_layer_0 switch_layer_2 switch_layer_m2 return_in_branch_0 "
     "return_in_branch_1 while_true break_and_continue return_from_inner_loop return_after_inner_loop mixed_1 mixed_m1 "
     "loop_in_branch loop_with_state loop_in_place loop_of_tuples loop_of_layers results set_items scatter_state masked "
-    "dynamic_dense dynamic_convolution"
+    "dynamic_dense dynamic_numbers dynamic_convolution"
 ).split()
 NETWORKS = ["crnn", "bert"]
 LEVELS = ("off", "basic", "full")

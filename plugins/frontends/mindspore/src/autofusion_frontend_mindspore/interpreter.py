@@ -16,7 +16,7 @@ from autofusion.errors import AutofusionError, ModelError, ShapeError
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.infer import merge_types
 from autofusion.ir.types import TensorType
-from autofusion_frontend_mindspore.abstract import TOKEN, Choice, Closure, Declared, Jump, ScalarType, Storage
+from autofusion_frontend_mindspore.abstract import TOKEN, Choice, Closure, Declared, Jump, ScalarType, Storage, leaves
 from autofusion_frontend_mindspore.builder import Builder
 from autofusion_frontend_mindspore.call import Call, describe
 from autofusion_frontend_mindspore.literals import declared
@@ -199,11 +199,15 @@ class Interpreter:
         return self._stored(call, result, key, frame, [source for _, source in kept])
 
     def _rename(self, result: Any, name: str) -> None:
-        if isinstance(result, Value):
-            if result.producer is not None and name in result.producer.origin and result.name != name:
-                result.name = self.builder.graph.unique_value_name(name)
+        """Let the results have the name that reports use for the node, and further ones a number after it."""
+        for number, value in enumerate(leaves(result)):
+            wanted = f"{name}.{number}" if number else name
+            if not isinstance(value, Value):
+                continue
+            if value.producer is not None and name in value.producer.origin and value.name != wanted:
+                value.name = self.builder.graph.unique_value_name(wanted)
             if self.builder is self.shared.root:
-                self.named.setdefault(name, result)
+                self.named.setdefault(wanted, value)
 
     def _stored(
         self,
