@@ -34,9 +34,8 @@ def statistics(node: Node) -> tuple[np.ndarray, np.ndarray] | Refusal:
             return Refusal(f"{node.label}: {reason}", value or node, constant_hint(value) if value else "")
         arrays.append(value.const.astype(np.float64))
     gamma, beta, mean, variance = arrays
-    with np.errstate(all="ignore"):
-        scale = gamma / np.sqrt(variance + float(attribute(node, "epsilon")))
-        return scale, beta - mean * scale
+    scale = gamma / np.sqrt(variance + float(attribute(node, "epsilon")))
+    return scale, beta - mean * scale
 
 
 def _affine_of_layer(match: Match, layer: Layer) -> Affine | Refusal:

@@ -20,6 +20,7 @@ from autofusion_rules_conv.linear import (
     Layer,
     biased_layer,
     describe,
+    every,
     layer,
     output_factor,
     overflow,
@@ -56,7 +57,7 @@ def plan(match: Match, affine_of: Callable[[Match, Layer], Affine | Refusal]) ->
         return Refusal(f"the bias '{name}' is not along the channel axis", layer.bias)
     scale, shift = affine
     for vector, name in ((scale, "scale"), (shift, "shift")):
-        if vector is not None and not np.isfinite(vector).all():
+        if vector is not None and not every(np.isfinite(vector)):
             return Refusal(f"its {name} is not finite", match.root)
     if scale is not None:
         refusal = overflow(layer, output_factor(layer, scale))

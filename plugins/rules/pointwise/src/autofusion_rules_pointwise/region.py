@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from autofusion.fusion.facts import is_float_type
 from autofusion.fusion.growth import backward
 from autofusion.fusion.rule import FuseRule, Refusal, Region
-from autofusion.ir.graph import Node, Value
-from autofusion.ir.operators import OpClass, find, op_class
+from autofusion.ir.graph import Node
+from autofusion.ir.operators import OpClass, find
 from autofusion.ir.types import Shape, TensorType
 
 _NOT_ARITHMETIC = frozenset({"Identity"})
@@ -21,16 +21,22 @@ _NOT_ARITHMETIC = frozenset({"Identity"})
 
 def computable(node: Node) -> bool:
     """True for pointwise operators on floating-point numbers and truth values with one result of static shape."""
-    if op_class(node) is not OpClass.POINTWISE or node.op in _NOT_ARITHMETIC or len(node.outputs) != 1:
+    schema = find(node.op)
+    if schema is None or schema.op_class is not OpClass.POINTWISE or not schema.deterministic:
         return False
-    type_, schema = node.output.type, find(node.op)
-    if not isinstance(type_, TensorType) or not type_.is_static or schema is None or not schema.deterministic:
+    if node.op in _NOT_ARITHMETIC or len(node.outputs) != 1:
         return False
-    return all(v is None or _is_number(v) for v in (*node.inputs, node.output))
+    type_ = node.output.type
+    if not isinstance(type_, TensorType) or not type_.is_static or not _is_number(type_):
+        return False
+    for value in node.inputs:
+        if value is not None and not (isinstance(value.type, TensorType) and _is_number(value.type)):
+            return False
+    return True
 
 
-def _is_number(value: Value) -> bool:
-    return value.dtype is not None and (is_float_type(value.dtype) or value.dtype.kind == "b")
+def _is_number(type_: TensorType) -> bool:
+    return is_float_type(type_.dtype) or type_.dtype.kind == "b"
 
 
 def of_shape(shape: Shape | None) -> Callable[[Node], bool]:
