@@ -18,8 +18,5 @@ def _is_missing(folder: Path) -> bool:
     return False
 
 
-collect_ignore = [
-    str(folder / "tests" / "test_conformance.py")
-    for folder in sorted(path.parent for path in Path(__file__).parent.glob("*/pyproject.toml"))
-    if _is_missing(folder)
-]
+_FOLDERS = sorted(path.parent for path in Path(__file__).parent.glob("*/tests/test_conformance.py"))
+collect_ignore = [str(folder) for folder in _FOLDERS if _is_missing(folder.parent)]
