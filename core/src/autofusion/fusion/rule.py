@@ -58,10 +58,11 @@ class Refusal:
 class RewriteRule:
     """Matched nodes become others with the same meaning.
 
-    ``check`` returns None if the rewrite is legal. ``rewrite`` builds the replacement with the builder and returns one
-    value for each result of ``match.root`` (None for one that nobody uses); the engine redirects the uses, copies
-    origins, removes what became dead, and verifies. Interior values that someone else needs (another consumer, a graph output) are refused by the engine
-    before ``check``, unless the pattern node says ``shared=True`` (then the rewrite must leave that node alive).
+    ``check`` returns None if the rewrite is legal. ``rewrite`` builds the replacement with the builder and returns
+    one value for each result of ``match.root`` (None for one that nobody uses); the engine redirects the uses,
+    copies origins, removes what became dead, and verifies. Interior values that someone else needs (another
+    consumer, a graph output) are refused by the engine before ``check``, unless the pattern node says
+    ``shared=True`` (then the rewrite must leave that node alive).
     """
 
     name: str
