@@ -205,6 +205,10 @@ def test_clip(dtype, isa):
     check(offers, "Clip", [x, low, high], isa=isa)
     check(offers, "Clip", [x, low, high], isa=isa, constants=[1, 2])
     check(offers, "Clip", [x, high, low], isa=isa, constants=[1, 2])
+    nan = np.array(np.nan, dtype) if np.dtype(dtype).kind == "f" else low
+    for constants in ((), (1, 2)):
+        check(offers, "Clip", [x, nan, high], isa=isa, constants=constants)
+        check(offers, "Clip", [x, low, nan], isa=isa, constants=constants)
 
 
 @pytest.mark.parametrize("isa", RUNNABLE)

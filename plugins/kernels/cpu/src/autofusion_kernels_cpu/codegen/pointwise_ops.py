@@ -165,15 +165,17 @@ def _pow(f: Function, node: Node, x: Sequence[Value | None]) -> Value:
 def _clip(f: Function, node: Node, x: Sequence[Value | None]) -> Value:
     result = x[0]
     assert result is not None
-    low, high = (x[i] if i < len(x) else None for i in (1, 2))
-    for bound, kind in ((low, "gt"), (high, "lt")):
+    for index, kind in ((1, "gt"), (2, "lt")):
+        bound, value = x[index] if index < len(x) else None, node.operand(index)
         if bound is None:
             continue
-        if result.type.is_float:
+        if not result.type.is_float:
+            result = _larger(f, node, bound, result, kind)
+        elif value is not None and value.const is not None and not np.isnan(value.const).any():
             # The bound goes first, so that a NaN in x is kept in one instruction.
             result = f.max_keep(bound, result) if kind == "gt" else f.min_keep(bound, result)
-        else:
-            result = _larger(f, node, bound, result, kind)
+        else:  # a NaN in either is kept
+            result = f.max(bound, result) if kind == "gt" else f.min(bound, result)
     return result
 
 

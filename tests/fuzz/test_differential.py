@@ -1,0 +1,193 @@
+"""Random graphs, run in every way there is, against the reference kernels.
+
+A few seeds every day, many where slow tests run. ``python tests/fuzz/fuzz_run.py FIRST LAST --shrink`` runs more of
+them and makes what fails small; what once failed is kept in FOUND.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fuzz_check import Way, compiled, difference, expectations, isas, problems, same_bits, ways
+from fuzz_graphs import random_graph
+from fuzz_make import Make
+from fuzz_open import problems_open
+
+from autofusion.errors import AutofusionError
+from autofusion.ir.graph import Graph
+from autofusion.ir.infer import infer_graph
+from autofusion.ir.text import SeededConstants, from_text, to_text
+from autofusion.ir.verify import verify
+from autofusion.testing.numbers import ordinary_inputs, special_inputs
+
+FOUND = {
+    "groups of a convolution that share a block met each other's NaN": """
+        graph @g(%x: f32[2, 8, 3, 4]) -> (y: f32[2, 8, 3, 4]) {
+          %w = constant dense<sha256:00000001> : f32[8, 2, 1, 1]
+          %0 = Conv(%x, %w) {group = 4}
+          return %0
+        }""",
+    "phases of a transposed convolution met each other's NaN": """
+        graph @g(%x: f32[1, 2, 9, 9]) -> (y: f32[1, 2, 26, 26]) {
+          %w = constant dense<sha256:00000001> : f32[2, 1, 2, 2]
+          %0 = ConvTranspose(%x, %w) {auto_pad = "SAME_UPPER", group = 2, strides = [3, 3]}
+          return %0
+        }""",
+    "a Dropout with two results, of which one is used": """
+        graph @g(%x: f32[5, 8]) -> (y: f32[5, 8]) {
+          %0, %1 = Dropout(%x)
+          return %0
+        }""",
+    "the mask of a Dropout is no view of its operand": """
+        graph @g(%x: f32[5, 8]) -> (y: bool[5, 8]) {
+          %0, %1 = Dropout(%x)
+          return %1
+        }""",
+    "Gelu of minus infinity": """
+        graph @g(%x: f32[5, 8]) -> (y: f32[5, 8], z: f32[5, 8]) {
+          %0 = Gelu(%x)
+          %1 = Gelu(%x) {approximate = "tanh"}
+          return %0, %1
+        }""",
+}
+EVERY_DAY = range(5000, 5040)
+MANY = range(5040, 5640)
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+def _check(seed: int, chosen: list[Way] | None = None) -> None:
+    made = random_graph(seed)
+    found = problems(made.graph, made.feeds, chosen or ways(seed), seed)
+    assert not found, f"{found}\n{to_text(made.graph)}"
+
+
+@pytest.mark.parametrize("what", FOUND)
+@pytest.mark.parametrize("inputs", [ordinary_inputs, special_inputs])
+def test_what_once_failed(what: str, inputs: Callable[[Graph], Mapping[str, np.ndarray]]) -> None:
+    graph = from_text(FOUND[what], SeededConstants())
+    infer_graph(graph)
+    found = problems(graph, inputs(graph), ways(0))
+    assert not found, found
+
+
+@pytest.mark.parametrize("seed", EVERY_DAY)
+def test_levels_threads_and_instruction_sets(seed: int) -> None:
+    _check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", MANY)
+def test_many(seed: int) -> None:
+    _check(seed)
+
+
+def _check_open(seed: int) -> None:
+    made = random_graph(seed)
+    found = problems_open(made.graph, made.feeds, seed, ["off", "full"] if seed % 2 else ["basic", "full"])
+    # Sizes for which a graph makes no sense are refused, by the name of the node; the reference may run some of them.
+    wrong = [each for each in found or () if "ShapeError: " not in each]
+    assert not wrong, f"{wrong}\n{to_text(made.graph)}"
+
+
+@pytest.mark.parametrize("seed", range(6000, 6015))
+def test_open_sizes(seed: int) -> None:
+    _check_open(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6015, 6300))
+def test_open_sizes_many(seed: int) -> None:
+    _check_open(seed)
+
+
+# ---- what else must be the same ----------------------------------------------------------------------------------
+
+
+def _again(seed: int, first: int = 7000) -> Make:
+    return random_graph(first + seed)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_watching_changes_no_bit(seed: int) -> None:
+    made = _again(seed)
+    session = compiled(made.graph, Way("full", 2, isas()[0]))
+    plain = session.run(made.feeds)
+    names = [v.name for n in session.source.nodes for v in n.outputs if v.use_count]
+    watched = session.watch(names, made.feeds)
+    for name, value in plain.items():
+        assert same_bits(watched.outputs[name], value), f"watching changes output '{name}'\n{to_text(made.graph)}"
+    missing = [name for name in names if name not in watched.values]
+    assert not missing, f"{missing} were not seen\n{to_text(made.graph)}"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_text_form_keeps_everything(seed: int) -> None:
+    made = _again(seed, 7100)
+    text = to_text(made.graph, with_names=True)
+    data = {}
+    for constant in _constants(made):
+        from autofusion.ir.literals import digest
+
+        data[digest(constant)] = constant
+    back = from_text(text, data)
+    verify(back)
+    assert to_text(back, with_names=True) == text
+    for want, got in zip(expectations(made.graph, made.feeds), expectations(back, made.feeds), strict=True):
+        assert same_bits(got.value, want.value)
+
+
+def _constants(made: Make) -> list[np.ndarray]:
+    from fuzz_make import nodes_of
+
+    arrays = [v.const for n in nodes_of(made.graph) for v in n.inputs if v is not None and v.const is not None]
+    return arrays + [v.default for v in made.graph.inputs if v.default is not None]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_exported_and_read_again(seed: int, tmp_path: Path) -> None:
+    import autofusion as af
+    from autofusion_frontend_onnx.export import export_model
+
+    made = _again(seed, 7200)
+    export_model(made.graph, tmp_path / "m.onnx")
+    for level in ("off", "full"):
+        outputs = af.compile(tmp_path / "m.onnx", level=level, threads=1).run(made.feeds)
+        for name, want in zip(made.graph.output_names, expectations(made.graph, made.feeds), strict=True):
+            said = difference(outputs[name], want)
+            assert not said, f"level {level}: output '{name}': {said}\n{to_text(made.graph)}"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_runs_at_the_same_time(seed: int) -> None:
+    made = _again(seed, 7300)
+    session = compiled(made.graph, Way("full", 2, isas()[0]))
+    wanted = session.run(made.feeds)
+    wrong: list[str] = []
+
+    def work() -> None:
+        for _ in range(15):
+            try:
+                outputs = session.run(made.feeds)
+            except AutofusionError as error:
+                wrong.append(str(error))
+                return
+            wrong.extend(n for n, v in wanted.items() if not same_bits(outputs[n], v))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong, f"{sorted(set(wrong))} differ\n{to_text(made.graph)}"
+
+
+def test_a_seed_makes_one_graph() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert to_text(random_graph(11).graph) == to_text(random_graph(11).graph)
