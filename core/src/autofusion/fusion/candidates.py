@@ -7,8 +7,9 @@ is only drafted and priced once the one before it is impossible, taken, or does 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from autofusion.fusion.kernels import Alone, Kernels, Priced, Unwilling
 from autofusion.fusion.ledger import Ledger, Record, Verdict
@@ -24,8 +25,11 @@ COMPARED = 3
 """Profitable alternatives among which the best is taken; more is rarely better than the first few, and costs time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+Nodes = Set[Node]
+_NONE: Nodes = frozenset()
+
+
+class Candidate(NamedTuple):
     """A legal region with a willing kernel that pays: seconds of its nodes alone and fused."""
 
     draft: Draft
@@ -81,8 +85,9 @@ class Workshop:
         parts: list[Hashable] = [wanted.kind]
         for node in wanted.nodes:
             parts.append(self.of(node).number)
-            parts += [numbers.setdefault(value, len(numbers)) for value in node.inputs]
-            parts += [numbers.setdefault(value, len(numbers)) for value in node.outputs]
+            for values in (node.inputs, node.outputs):
+                for value in values:
+                    parts.append(numbers.setdefault(value, len(numbers)))
         parts += [numbers[value] for value in wanted.results]
         rule = wanted.rule.rule
         assert isinstance(rule, FuseRule)
@@ -93,41 +98,40 @@ class Site:
     """One rule at one anchor."""
 
     def __init__(self, state: FuseRuleState, anchor: Node, shop: Workshop) -> None:
-        self.state, self.anchor = state, anchor
+        self.state, self.rule, self.anchor = state, state.rule, anchor
         self.notes: dict[Verdict, Record] = {}
         """What there is to tell if nothing better comes of the site: the first of each verdict."""
         self.candidate: Candidate | None = None
         self._shop = shop
-        self._regions = self._grow()
+        self._grown: Iterator[Region | Refusal] | None = None
+        self._regions = 0
         self._found: list[Candidate] = []
         self._exhausted = False
 
-    @property
-    def rule(self) -> FuseRule:
-        """The rule."""
-        return self.state.rule
-
     def choose(self, taken: Mapping[Node, Site]) -> bool:
         """Set ``candidate`` to the best of what is still free; False if nothing is left."""
-        self.candidate = self.best_without(taken)
+        self.candidate = self.best_without(taken.keys())
         return self.candidate is not None
 
     def discard(self, candidate: Candidate) -> None:
         """Never offer ``candidate`` again."""
         self._found.remove(candidate)
 
-    def best_without(self, taken: Collection[Node], blocked: Collection[Node] = ()) -> Candidate | None:
+    def best_without(self, taken: Nodes, blocked: Nodes = _NONE) -> Candidate | None:
         """The best of the first few alternatives that need none of the ``taken`` and ``blocked`` nodes."""
         free: list[Candidate] = []
         compared = self._shop.compared
         for candidate in self._candidates():
-            if any(node in taken or node in blocked for node in candidate.draft.nodes):
+            nodes = candidate.draft.nodes
+            if not (taken.isdisjoint(nodes) and blocked.isdisjoint(nodes)):
                 continue
             free.append(candidate)
             if len(free) == COMPARED or (self.rule.name, id(free[0].priced)) in compared:
                 break
-        best = max(free, key=lambda c: c.saving, default=None)
-        if best is not None and best is free[0]:
+        if not free:
+            return None
+        best = free[0] if len(free) == 1 else max(free, key=lambda c: c.saving)
+        if best is free[0]:
             compared.add((self.rule.name, id(best.priced)))
         return best
 
@@ -143,7 +147,7 @@ class Site:
         """The next alternative that is legal, has a kernel and pays; None otherwise (see ``_exhausted``)."""
         start = time.perf_counter()
         try:
-            region = next(self._regions, None)
+            region = self._region()
             self._exhausted = region is None
             drafted = None if region is None else self._drafted(region)
         except Exception as error:
@@ -154,22 +158,23 @@ class Site:
             self._shop.ledger.spend(self.rule.name, time.perf_counter() - start)
         return None if drafted is None else self._priced(drafted)
 
-    def _grow(self) -> Iterator[Region]:
-        """The rule's regions; its refusals become notes."""
-        count = 0
-        for grown in self.rule.grow(self.anchor):
-            if isinstance(grown, Refusal):
-                self.note(Verdict.ILLEGAL, [self.anchor], refusal=grown)
-                continue
-            yield grown
-            count += 1
-            if count == ALTERNATIVES:
-                return
+    def _region(self) -> Region | None:
+        """The rule's next region; its refusals become notes."""
+        if self._grown is None:
+            self._grown = self.rule.grow(self.anchor)
+        if self._regions == ALTERNATIVES:
+            return None
+        for grown in self._grown:
+            if not isinstance(grown, Refusal):
+                self._regions += 1
+                return grown
+            self.note(Verdict.ILLEGAL, [self.anchor], refusal=grown)
+        return None
 
     def _drafted(self, region: Region) -> Draft | None:
         """The region as a node, if it is free, legal and not switched off."""
         shop, bound = self._shop, self.state.bound
-        if any(node in shop.order.group for node in region.nodes):
+        if not shop.order.group.keys().isdisjoint(region.nodes):
             return None
         drafted = draft(shop.graph, region, bound, shop.order)
         if isinstance(drafted, Refusal):
@@ -203,8 +208,12 @@ class Site:
 
     def tell(self, verdict: Verdict, nodes: Collection[Node], **more: object) -> Record:
         """A record about this site, the anchor first."""
-        ordered = [self.anchor, *(node for node in nodes if node is not self.anchor)]
+        ordered = self.in_order(nodes)
         return record(self.state.bound, verdict, self.anchor, ordered, kind=self.rule.kind, **more)  # type: ignore[arg-type]
+
+    def in_order(self, nodes: Collection[Node]) -> list[Node]:
+        """``nodes``, the anchor first."""
+        return [self.anchor, *[node for node in nodes if node is not self.anchor]]
 
     def fail(self, reason: str) -> None:
         """Put the rule aside, with an error record."""

@@ -7,7 +7,7 @@ count as the well-known short form, and how to tell why nothing joined.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from autofusion.fusion.facts import arrow, is_float_type, private_hint
 from autofusion.fusion.growth import Growth, Joins, forward
@@ -30,8 +30,7 @@ def any_broadcast(operand: tuple[int, ...], result: tuple[int, ...]) -> bool:
 _SCALING = frozenset({"Div", "Mul", "Pow"})
 
 
-@dataclass(frozen=True, slots=True)
-class Epilogue:
+class Epilogue(NamedTuple):
     """What may follow an anchor, and what does."""
 
     anchor: Node
@@ -59,16 +58,17 @@ def joining(type_: TensorType, indexable: Indexable) -> Joins:
         if not isinstance(own, TensorType) or own.dtype != type_.dtype or not own.is_static:
             return False
         dims = own.static_shape
-        return len(dims) <= len(shape) and (all(d == 1 for d in dims) or indexable(dims, shape))
+        return len(dims) <= len(shape) and (dims.count(1) == len(dims) or indexable(dims, shape))
 
     def joins(node: Node) -> bool:
-        return (
-            len(node.outputs) == 1
-            and node.output.type == type_
-            and op_class(node) is OpClass.POINTWISE
-            and node.op not in _NOT_ARITHMETIC
-            and all(v is None or fits(v) for v in node.inputs)
-        )
+        if len(node.outputs) != 1 or op_class(node) is not OpClass.POINTWISE or node.op in _NOT_ARITHMETIC:
+            return False
+        if node.outputs[0].type != type_:
+            return False
+        for value in node.inputs:
+            if value is not None and not fits(value):
+                return False
+        return True
 
     return joins
 
@@ -84,8 +84,10 @@ def follow(anchor: Node, indexable: Indexable) -> Epilogue | None:
 
 def is_short(chain: tuple[Node, ...]) -> bool:
     """The well-known form: at most one Add (bias or residual) and one activation, in either order."""
-    adds = sum(node.op in ("Add", "Sub") for node in chain)
-    return len(chain) <= 2 and adds <= 1 and all(node.op in ("Add", "Sub") or _is_activation(node) for node in chain)
+    if len(chain) > 2:
+        return False
+    rest = [node for node in chain if node.op not in ("Add", "Sub")]
+    return len(chain) - len(rest) <= 1 and all(map(_is_activation, rest))
 
 
 def _is_activation(node: Node) -> bool:

@@ -9,7 +9,7 @@ any path that leaves does so through the result; if it came back, the result wou
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from autofusion.ir.graph import Node, Value
 
@@ -20,8 +20,7 @@ LIMIT = 48
 """Most nodes that one growth looks at; keeps matching linear in the size of the graph."""
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
+class Growth(NamedTuple):
     """What ``forward`` found: node lists in topological order, smallest first, and where the largest one stopped."""
 
     chains: tuple[tuple[Node, ...], ...]
@@ -41,7 +40,7 @@ def forward(anchor: Node, joins: Joins, limit: int = LIMIT) -> Growth:
     chain = _chain(start, joins, limit)
     if chain is not None:
         result = chain[-1].output if chain else start
-        return Growth(tuple([tuple(chain[: count + 1]) for count in range(len(chain))]), result)
+        return Growth(tuple([tuple(chain[:count]) for count in range(1, len(chain) + 1)]), result)
     order = _topological(_cone(start, joins, limit))
     inside = {anchor}
     taken: list[Node] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from autofusion.cost.model import CostModel, is_free, is_static
 from autofusion.cost.signature import structure
@@ -35,8 +35,7 @@ class Unwilling:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Alone:
+class Alone(NamedTuple):
     """An ordinary node: a number that nodes of the same structure share, and its seconds as a step of its own."""
 
     number: int

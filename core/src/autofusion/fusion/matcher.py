@@ -378,6 +378,8 @@ def _operands(
     node: Node, closures: Sequence[tuple[int, Closure]], scalars: Sequence[int], state: _State, then: Then
 ) -> bool:
     inputs, total = node.inputs, len(closures)
+    if not total:
+        return then()
 
     def at(step: int) -> bool:
         if step == total:
@@ -398,7 +400,10 @@ def _either(pattern: Either) -> Closure:
     closures = [_closure(alternative) for alternative in pattern.alternatives]
 
     def match(value: Value | None, state: _State, then: Then) -> bool:
-        return any(closure(value, state, then) for closure in closures)
+        for closure in closures:
+            if closure(value, state, then):
+                return True
+        return False
 
     return match
 

@@ -79,8 +79,10 @@ class Planner:
 
     def remember(self, site: Site, extra: Record | None = None) -> None:
         """Keep what a site has to tell until it is known what becomes of its anchor."""
-        for told in (*site.notes.values(), *([extra] if extra is not None else [])):
+        for told in site.notes.values():
             self._open[(told.rule, site.anchor, told.verdict)] = told
+        if extra is not None:
+            self._open[(extra.rule, site.anchor, extra.verdict)] = extra
 
     def settle(self, site: Site, nodes: Iterable[Node], told: Record) -> None:
         """Record a fusion."""
@@ -160,13 +162,14 @@ class _Round:
         return self._commit()
 
     def _sites(self) -> Iterable[Site]:
-        by_op, by_class = _index(self._states)
+        by_op: dict[str, list[FuseRuleState]] = {FUSED: []}
         shop = self._planner.workshop(self._order)
         seen: set[tuple[str, frozenset[Node]]] = set()
         for node in self._graph.nodes:
-            if node.op == FUSED:
-                continue
-            for state in (*by_op.get(node.op, ()), *by_class.get(operators.op_class(node), ())):
+            states = by_op.get(node.op)
+            if states is None:
+                states = by_op[node.op] = _rooted(self._states, node)
+            for state in states:
                 if state.aside or self._planner.out_of_time():
                     continue
                 site = Site(state, node, shop)
@@ -200,7 +203,7 @@ class _Round:
         self._withdraw(site)
         if site.state.aside:
             return
-        blocker = next((self._taken[n] for n in candidate.draft.nodes if n in self._taken), None)
+        blocker = next(filter(None, map(self._taken.get, candidate.draft.nodes)), None)
         if blocker is None and not self._still_convex(candidate):
             site.discard(candidate)
             blocker = self._chosen[-1][0]
@@ -256,9 +259,9 @@ class _Round:
         if len(disjoint) < 2 or together <= candidate.saving:
             return []
         left_for_rivals = sum(
-            left.saving for other in disjoint if (left := other.best_without(self._taken, nodes)) is not None
+            left.saving for other in disjoint if (left := other.best_without(self._taken.keys(), nodes)) is not None
         )
-        left_for_site = site.best_without(self._taken, covered)
+        left_for_site = site.best_without(self._taken.keys(), covered)
         alternative = together + (left_for_site.saving if left_for_site is not None else 0.0)
         return disjoint if alternative > candidate.saving + left_for_rivals else []
 
@@ -310,20 +313,20 @@ class _Round:
         for site, candidate in self._chosen:
             node = commit(self._graph, candidate.draft)
             made.append(node)
-            nodes = [site.anchor, *(n for n in candidate.draft.nodes if n is not site.anchor)]
+            nodes = site.in_order(candidate.draft.nodes)
             told = Record(
                 rule=site.state.bound.label,
                 verdict=Verdict.FUSED,
                 site=site_of(site.anchor),
                 nodes=origins(nodes),
                 stage=site.rule.stage.value,
-                operators=tuple(n.op for n in nodes),
+                operators=tuple([n.op for n in nodes]),
                 kind=site.rule.kind,
                 kernel=candidate.priced.kernel,
                 before=candidate.before,
                 after=candidate.after,
                 fused_node=node.name,
-                memory_before=max(before[n] for n in nodes),
+                memory_before=max([before[n] for n in nodes]),
                 memory_after=after[site.anchor],
             )
             self._planner.settle(site, nodes, told)
@@ -339,12 +342,7 @@ def _is_root(rule: FuseRule, node: Node) -> bool:
     return node.op in rule.roots or operators.op_class(node) in rule.root_classes
 
 
-def _index(states: Iterable[FuseRuleState]) -> tuple[dict[str, list[FuseRuleState]], dict[object, list[FuseRuleState]]]:
-    by_op: dict[str, list[FuseRuleState]] = {}
-    by_class: dict[object, list[FuseRuleState]] = {}
-    for state in states:
-        for op in state.rule.roots:
-            by_op.setdefault(op, []).append(state)
-        for op_class in state.rule.root_classes:
-            by_class.setdefault(op_class, []).append(state)
-    return by_op, by_class
+def _rooted(states: Iterable[FuseRuleState], node: Node) -> list[FuseRuleState]:
+    """The rules for nodes of that operator, those that name it before those that name its class."""
+    rooted = [state for state in states if _is_root(state.rule, node)]
+    return sorted(rooted, key=lambda state: node.op not in state.rule.roots)

@@ -12,7 +12,7 @@ from autofusion.ir.graph import Node, Value
 
 def origins(nodes: Iterable[Node]) -> tuple[str, ...]:
     """The source-model names of ``nodes``, each once, in order; a node without origin stands for itself."""
-    return tuple(dict.fromkeys(name for node in nodes for name in (node.origin or (node.name,))))
+    return tuple({name: None for node in nodes for name in (node.origin or (node.name,))})
 
 
 def site_of(anchor: Node) -> str:
@@ -48,7 +48,7 @@ def record(
         site=site_of(anchor),
         nodes=origins(chosen),
         stage=bound.rule.stage.value,
-        operators=tuple(node.op for node in chosen),
+        operators=tuple([node.op for node in chosen]),
         reason=refusal.reason if refusal is not None else reason,
         culprit=culprit_name(refusal.culprit) if refusal is not None else "",
         hint=refusal.hint if refusal is not None else "",

@@ -12,6 +12,8 @@ import time
 from collections import deque
 from collections.abc import Iterable
 
+import numpy as np
+
 from autofusion.fusion import transaction
 from autofusion.fusion.facts import arrow
 from autofusion.fusion.ledger import Ledger, Record, Verdict
@@ -82,9 +84,17 @@ class Rewriter:
         (self._disabled if bound.disabled_by else self._entries).append(entry)
 
     def run(self) -> int:
-        """Rewrite to the fixed point; return the number of rewrites."""
-        graph = self._graph
-        graph.sort()
+        """Rewrite to the fixed point; return the number of rewrites. Rules check the numbers that they compute, so that
+        NumPy need not warn of overflow and the like.
+        """
+        self._graph.sort()
+        with np.errstate(all="ignore"):
+            count = self._rewrite()
+            self._finish()
+        return count
+
+    def _rewrite(self) -> int:
+        graph, by_root = self._graph, self._by_root
         queue = deque(graph.nodes)
         pending = set(queue)
         limit = REWRITES_PER_NODE * len(graph) + 1000
@@ -92,9 +102,10 @@ class Rewriter:
         while queue:
             node = queue.popleft()
             pending.discard(node)
-            if node not in graph or node.op not in self._by_root:
+            entries = by_root.get(node.op)
+            if entries is None or node.graph is not graph:
                 continue
-            applied = self._visit(node)
+            applied = self._visit(node, entries)
             if applied is None:
                 continue
             count += 1
@@ -108,15 +119,15 @@ class Rewriter:
                 if affected not in pending:
                     pending.add(affected)
                     queue.append(affected)
-        graph.sort()
-        self._finish()
+        if count:
+            graph.sort()
         return count
 
     # ---- one node -------------------------------------------------------------------------------------------
 
-    def _visit(self, node: Node) -> transaction.Applied | None:
+    def _visit(self, node: Node, entries: Iterable[tuple[_Entry, Glance]]) -> transaction.Applied | None:
         start = time.perf_counter()
-        for entry, glance in self._by_root[node.op]:
+        for entry, glance in entries:
             if entry.aside:
                 continue
             applied = None
@@ -202,8 +213,7 @@ class Rewriter:
     def _affected(self, applied: transaction.Applied) -> Iterable[Node]:
         """Nodes whose match may have changed."""
         seen = dict.fromkeys(applied.redirected)
-        level = [value for node in applied.redirected for value in node.outputs]
-        level += [value for node in applied.made for value in node.outputs]
+        level = [value for nodes in (applied.redirected, applied.made) for node in nodes for value in node.outputs]
         loosened = [value for value in applied.loosened if value.use_count <= FEW_USES]
         level += loosened
         for _ in range(self._reach):
@@ -217,8 +227,9 @@ class Rewriter:
         for value in loosened:
             if value.producer is not None:
                 seen.setdefault(value.producer, None)
-        made = set(applied.made)
-        return [node for node in seen if node not in made]
+        for node in applied.made:
+            seen.pop(node, None)
+        return seen
 
     # ---- the end ------------------------------------------------------------------------------------------------
 

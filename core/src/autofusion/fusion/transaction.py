@@ -49,9 +49,11 @@ def apply(rule: RewriteRule, match: Match, graph: Graph) -> Applied:
 def _own_origin_first(match: Match, made: Sequence[Node]) -> None:
     """A node that takes the place of one of its kind keeps that one's name in front: reports call it by the first."""
     for node in made:
-        old = next((n for n in match.nodes if n.op == node.op and n.origin), None)
-        if old is not None and node.origin[0] != old.origin[0]:
-            node.origin = tuple(dict.fromkeys((*old.origin, *node.origin)))
+        for old in match.nodes:
+            if old.op == node.op and old.origin:
+                if node.origin[0] != old.origin[0]:
+                    node.origin = tuple(dict.fromkeys((*old.origin, *node.origin)))
+                break
 
 
 def _survives(node: Node, match: Match) -> bool:
@@ -91,13 +93,17 @@ def _require_acyclic(
     match: Match, made: Iterable[Node], results: Iterable[Value], fresh: set[Node], graph: Graph
 ) -> None:
     """Raise if the replacement needs what the root makes. What the match itself reads cannot depend on the root."""
+    needed = [value for node in made for value in node.inputs if value is not None and value.producer is not None]
+    needed += [value for value in results if value.producer is not None]
     known: set[Value | None] = {value for node in match.nodes for value in node.inputs}
     known |= {value for node in match.nodes if node is not match.root for value in node.outputs}
+    frontier = [value for value in needed if value not in known and value.producer not in fresh]
+    if not frontier:
+        return
     # Rules look one step past what they match: at what a Transpose that feeds the root transposes, for instance.
     feeders = {value.producer for value in known if value is not None and value.producer is not None}
     known |= {value for node in feeders for value in node.inputs}
-    frontier = [v for node in made for v in node.inputs if v is not None and v not in known and v.producer not in fresh]
-    frontier += [v for v in results if v not in known and v.producer not in fresh]
+    frontier = [value for value in frontier if value not in known]
     seen: set[Node] = set()
     while frontier:
         value = frontier.pop()
@@ -117,7 +123,7 @@ def _require_acyclic(
 
 def _commit(match: Match, results: Sequence[Value | None], made: list[Node], graph: Graph) -> Applied:
     fresh = set(made)
-    redirected = dict.fromkeys(consumer for old in match.root.outputs for consumer in old.consumers)
+    redirected = {consumer: None for old in match.root.outputs for consumer, _ in old._uses}
     for old, new in zip(match.root.outputs, results, strict=True):
         if new is None:
             continue
@@ -142,7 +148,7 @@ def _remove_dead(candidates: list[Node], graph: Graph, removed: list[Node], loos
     stack = list(reversed(candidates))
     while stack:
         node = stack.pop()
-        if node not in graph or any([value.use_count for value in node.outputs]):
+        if node.graph is not graph or any([value.use_count for value in node.outputs]):
             continue
         operands = [value for value in node.inputs if value is not None]
         graph.remove(node)
@@ -163,7 +169,7 @@ class _Notes:
         self._graph = graph
         self._root = match.root
         self._size = len(graph)
-        self._nodes = [(n, n.op, dict(n.attrs), list(n.inputs), n.origin) for n in match.nodes]
+        self._nodes = [(n, n.op, n.attrs.copy(), n.inputs.copy(), n.origin) for n in match.nodes]
         self._uses = [(value, value.uses) for value in match.root.outputs]
         self._outputs = graph.outputs
 
@@ -172,7 +178,7 @@ class _Notes:
         if len(self._graph) != self._size + len(made):
             raise BrokenRuleError("it added or removed nodes other than with its builder")
         for node, op, attrs, inputs, origin in self._nodes:
-            same_attrs = node.attrs.keys() == attrs.keys() and all(node.attrs[k] is v for k, v in attrs.items())
+            same_attrs = node.attrs.keys() == attrs.keys() and all([node.attrs[k] is v for k, v in attrs.items()])
             if node.op != op or node.inputs != inputs or node.origin != origin or not same_attrs:
                 raise BrokenRuleError(f"it edited {node.label} in place; a rewrite may only add nodes")
         if self._graph.outputs != self._outputs:

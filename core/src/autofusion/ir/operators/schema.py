@@ -142,14 +142,16 @@ def op_class(node: Node) -> OpClass:
 
 def arity_problem(node: Node, operator: Operator) -> str | None:
     """What is wrong with the number of the node's operands or results, or None."""
-    for what, count, (least, most) in (
-        ("operands", len(node.inputs), operator.input_range),
-        ("results", len(node.outputs), operator.output_range),
-    ):
-        if count < least or (most is not None and count > most):
-            wanted = f"at least {least}" if most is None else str(least) if least == most else f"{least} to {most}"
-            return f"expected {wanted} {what}, found {count}"
-    return None
+    return _outside("operands", len(node.inputs), *operator.input_range) or _outside(
+        "results", len(node.outputs), *operator.output_range
+    )
+
+
+def _outside(what: str, count: int, least: int, most: int | None) -> str | None:
+    if count >= least and (most is None or count <= most):
+        return None
+    wanted = f"at least {least}" if most is None else str(least) if least == most else f"{least} to {most}"
+    return f"expected {wanted} {what}, found {count}"
 
 
 def attribute(node: Node, name: str) -> Any:

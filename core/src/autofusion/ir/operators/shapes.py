@@ -90,8 +90,8 @@ def same_dtype(node: Node, indices: Sequence[int]) -> np.dtype | None:
     """The common element type of these operands; ShapeError if two known ones differ."""
     found: Value | None = None
     for index in indices:
-        value = node.operand(index)
-        if value is None or tensor(node, index) is None:
+        value = None if tensor(node, index) is None else node.inputs[index]
+        if value is None:
             continue
         if found is None:
             found = value
@@ -306,10 +306,12 @@ def window_dims(node: Node, sizes: Sequence[Dim], kernel: Sequence[Dim], *, ceil
     auto_pad = node.attr("auto_pad", "NOTSET")
     if auto_pad not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
         fail(node, f"'auto_pad' must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, found '{auto_pad}'")
-    result = [window_dim(sizes[i], kernel[i], strides[i], pads[i], dilations[i], auto_pad, ceil) for i in range(rank)]
-    for size, taps, dim in zip(sizes, kernel, result, strict=True):
+    result: list[Dim] = []
+    for size, taps, stride, padding, dilation in zip(sizes, kernel, strides, pads, dilations, strict=True):
+        dim = window_dim(size, taps, stride, padding, dilation, auto_pad, ceil)
         if isinstance(dim, int) and dim < 0:
             fail(node, f"a window of {taps} does not fit an axis of {size} with these pads")
+        result.append(dim)
     return result
 
 

@@ -10,7 +10,7 @@ from autofusion.fusion.rule import Builder, Refusal, RewriteRule, Stage
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import attribute
 from autofusion_rules_conv.fold_affine import Affine, check_with, rewrite
-from autofusion_rules_conv.linear import Layer, biased_layer, rounded, unfit
+from autofusion_rules_conv.linear import Layer, biased_layer, fitted
 
 _STATISTICS = (var("scale"), var("shift"), var("mean"), var("variance"))
 
@@ -59,7 +59,7 @@ def _padded(match: Match, results: list[Value]) -> list[Value]:
 
 def _check_affine(match: Match) -> Refusal | None:
     node = match.root
-    affine = match.memo["affine"] = statistics(node)
+    affine = statistics(node)
     if isinstance(affine, Refusal):
         return affine
     x = match["x"]
@@ -67,16 +67,19 @@ def _check_affine(match: Match) -> Refusal | None:
         return Refusal(f"{node.label}: the rank of '{x.name}' is not known, or too small", x)
     if not is_float(x) or x.dtype is None:
         return Refusal(f"{node.label}: '{x.name}' is not of a floating-point type", x)
-    return unfit(affine[0], x.dtype, f"{node.label}: its scale", node) or unfit(
-        affine[1], x.dtype, f"{node.label}: its shift", node
-    )
+    scale = fitted(affine[0], x.dtype, f"{node.label}: its scale", node)
+    shift = fitted(affine[1], x.dtype, f"{node.label}: its shift", node)
+    for found in (scale, shift):
+        if isinstance(found, Refusal):
+            return found
+    match.memo["affine"] = scale, shift
+    return None
 
 
 def _rewrite_affine(match: Match, builder: Builder) -> list[Value]:
-    affine = match.memo["affine"]
     x = match["x"]
-    assert x.shape is not None and x.dtype is not None
-    scale, shift = (spread(rounded(v, x.dtype), len(x.shape), 1) for v in affine)
+    assert x.shape is not None
+    scale, shift = (spread(vector, len(x.shape), 1) for vector in match.memo["affine"])
     name = match.root.name
     product = builder.op("Mul", x, builder.constant(scale, name=f"{name}.scale"), name=name)
     return _padded(match, [builder.op("Add", product, builder.constant(shift, name=f"{name}.shift"), name=name)])

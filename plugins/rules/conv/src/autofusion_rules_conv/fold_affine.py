@@ -20,22 +20,20 @@ from autofusion_rules_conv.linear import (
     Layer,
     biased_layer,
     describe,
-    every,
+    fitted,
     layer,
     output_factor,
-    overflow,
     rebuild,
     scaled,
-    unfit,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """What is to be done: multiply the layer's outputs (None: do not), and give it this bias."""
+    """What is to be done: give the layer this weight (None: leave it) and this bias."""
 
     layer: Layer
-    scale: np.ndarray | None
+    weight: np.ndarray | None
     bias: np.ndarray
 
 
@@ -56,17 +54,25 @@ def plan(match: Match, affine_of: Callable[[Match, Layer], Affine | Refusal]) ->
         name = layer.bias.name if layer.bias else "?"
         return Refusal(f"the bias '{name}' is not along the channel axis", layer.bias)
     scale, shift = affine
-    for vector, name in ((scale, "scale"), (shift, "shift")):
-        if vector is not None and not every(np.isfinite(vector)):
-            return Refusal(f"its {name} is not finite", match.root)
+    weight = None
     if scale is not None:
-        refusal = overflow(layer, output_factor(layer, scale))
-        if refusal is not None:
-            return refusal
+        weight = scaled(layer, output_factor(layer, scale))
         bias = bias * scale
     if shift is not None:
         bias = bias + shift
-    return unfit(bias, layer.dtype, "the folded bias", match.root) or Fold(layer, scale, bias)
+    rounded = fitted(bias, layer.dtype, "the folded bias", match.root)
+    if isinstance(weight, Refusal):
+        return _not_finite(match.root, affine) or weight
+    if isinstance(rounded, Refusal):
+        return _not_finite(match.root, affine) or rounded
+    return Fold(layer, weight, rounded)
+
+
+def _not_finite(root: Node, affine: Affine) -> Refusal | None:
+    for vector, name in zip(affine, ("scale", "shift"), strict=True):
+        if vector is not None and not np.isfinite(vector).all():
+            return Refusal(f"its {name} is not finite", root)
+    return None
 
 
 def check_with(affine_of: Callable[[Match, Layer], Affine | Refusal]) -> Callable[[Match], Refusal | None]:
@@ -82,9 +88,7 @@ def check_with(affine_of: Callable[[Match, Layer], Affine | Refusal]) -> Callabl
 def rewrite(match: Match, builder: Builder) -> list[Value]:
     """The layer with the affine map in its weights and bias."""
     fold: Fold = match.memo["fold"]
-    layer = fold.layer
-    weight = None if fold.scale is None else scaled(layer, output_factor(layer, fold.scale))
-    return [rebuild(layer, weight, fold.bias, builder)]
+    return [rebuild(fold.layer, fold.weight, fold.bias, builder)]
 
 
 def _affine(match: Match, layer: Layer) -> Affine | Refusal:

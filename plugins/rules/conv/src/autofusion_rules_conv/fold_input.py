@@ -9,7 +9,7 @@ from autofusion.fusion.pattern import Match, op, var
 from autofusion.fusion.rule import Builder, Refusal, RewriteRule, Stage
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import attribute
-from autofusion_rules_conv.linear import Layer, describe, input_factor, overflow, rebuild, scaled, unfit
+from autofusion_rules_conv.linear import Layer, describe, fitted, input_factor, rebuild, scaled
 
 
 def _has_parameter(node: Node) -> bool:
@@ -67,17 +67,20 @@ def _scale(match: Match) -> tuple[Layer, np.ndarray] | Refusal:
 
 
 def _check_scale(match: Match) -> Refusal | None:
-    read = match.memo["scale"] = _scale(match)
+    read = _scale(match)
     if isinstance(read, Refusal):
         return read
     layer, vector = read
-    refusal = overflow(layer, input_factor(layer, vector))
-    return refusal and refusal.at(_site(match))
+    weight = scaled(layer, input_factor(layer, vector))
+    if isinstance(weight, Refusal):
+        return weight.at(_site(match))
+    match.memo["fold"] = layer, weight
+    return None
 
 
 def _rewrite_scale(match: Match, builder: Builder) -> list[Value]:
-    layer, vector = match.memo["scale"]
-    return [rebuild(layer, scaled(layer, input_factor(layer, vector)), None, builder, match["x"])]
+    layer, weight = match.memo["fold"]
+    return [rebuild(layer, weight, None, builder, match["x"])]
 
 
 def _shift(match: Match) -> tuple[Layer, np.ndarray] | Refusal:
@@ -114,14 +117,19 @@ def _unpadded(node: Node) -> bool:
 
 
 def _check_shift(match: Match) -> Refusal | None:
-    read = match.memo["shift"] = _shift(match)
+    read = _shift(match)
     if isinstance(read, Refusal):
         return read
-    return unfit(read[1], read[0].dtype, f"{_site(match)}: the folded bias", match.root)
+    layer, vector = read
+    bias = fitted(vector, layer.dtype, f"{_site(match)}: the folded bias", match.root)
+    if isinstance(bias, Refusal):
+        return bias
+    match.memo["fold"] = layer, bias
+    return None
 
 
 def _rewrite_shift(match: Match, builder: Builder) -> list[Value]:
-    layer, bias = match.memo["shift"]
+    layer, bias = match.memo["fold"]
     return [rebuild(layer, None, bias, builder, match["x"])]
 
 
