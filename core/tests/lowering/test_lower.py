@@ -67,6 +67,18 @@ def test_a_dropout_of_which_one_result_is_used(result: int) -> None:
     assert not any("Dropout" in kernel for kernel in bound)
 
 
+def test_views_of_views_may_be_thousands_deep() -> None:
+    graph = Graph()
+    x, data = image(graph)
+    value = op(graph, "Relu", x)
+    shapes = [graph.constant(np.array(s, np.int64)) for s in ([6, 15], [1, 6, 3, 5])]
+    for index in range(3000):
+        value = op(graph, "Reshape", value, shapes[index % 2])
+    graph.add_output(op(graph, "Neg", value), "y")
+    (y,), _, _ = run(graph, data)
+    np.testing.assert_array_equal(y, -np.maximum(data, 0))
+
+
 @pytest.mark.parametrize("prefer_blocked", [True, False])
 def test_a_chain_stays_in_one_layout(prefer_blocked: bool) -> None:
     graph = Graph()

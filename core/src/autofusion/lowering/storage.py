@@ -131,11 +131,19 @@ class Stored:
 
     def view(self) -> TensorView:
         """The view, once buffers are placed."""
-        if self._view is None:
-            if self.parent is not None and self.derive is not None:
-                self._view = self.derive(self.parent.view())
+        # From the buffer upwards, and not by recursion: views of views may be thousands deep.
+        chain = [self]
+        while chain[-1]._view is None and chain[-1].parent is not None:
+            chain.append(chain[-1].parent)
+        for stored in reversed(chain):
+            if stored._view is not None:
+                continue
+            if stored.parent is None or stored.derive is None:
+                stored._view = stored.root.view(stored.type)
             else:
-                self._view = self.root.view(self.type)
+                assert stored.parent._view is not None
+                stored._view = stored.derive(stored.parent._view)
+        assert self._view is not None
         return self._view
 
 
