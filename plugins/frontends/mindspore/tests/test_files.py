@@ -189,6 +189,16 @@ def test_newer_files_are_refused(small: Path, tmp_path: Path) -> None:
         load(edited(small, tmp_path, newer))
 
 
+def test_files_of_mindspore_1_are_refused(small: Path, tmp_path: Path) -> None:
+    def older(model: object) -> None:
+        for node in model.graph.node:  # type: ignore[attr-defined]
+            node.op_type = node.op_type.removeprefix("REF::").partition(":")[0]
+        del model.primitives[:]  # type: ignore[attr-defined]
+
+    with pytest.raises(ModelError, match="as MindSpore 1 did"):
+        load(edited(small, tmp_path, older))
+
+
 def test_big_endian_files_are_refused(small: Path, tmp_path: Path) -> None:
     def big(model: object) -> None:
         model.little_endian = False  # type: ignore[attr-defined]

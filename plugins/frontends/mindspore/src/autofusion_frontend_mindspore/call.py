@@ -121,10 +121,10 @@ class Call:
         self.fail(f"expected a tensor, found {describe(value)}")
 
     def tensors(self, index: int) -> list[Value]:
-        """Operand ``index``, a tuple, as IR values. Older files pass its elements as operands."""
-        value = self.args[index] if index < len(self.args) else ()
+        """Operand ``index``, which must be a tuple, as IR values."""
+        value = self.args[index] if index < len(self.args) else None
         if not isinstance(value, tuple):
-            return [self.as_tensor(v) for v in self.args[index:]]
+            self.fail(f"operand {index} must be a tuple of tensors, found {describe(value)}")
         return [self.as_tensor(v) for v in value]
 
     def sizes(self, value: Any) -> Value:

@@ -153,12 +153,12 @@ class Interpreter:
         target = node.op_type.removeprefix(REFERENCE)
         if node.op_type.startswith(REFERENCE) and target not in self.program.primitives:
             return self.call(self._lookup(target, frame, f"node '{name}'"), args, name)
-        if target in self.program.primitives:
-            op, attrs = self.program.primitives[target].op_type, self.program.attributes(target)
-        else:
-            op = target.removeprefix("S-Prim-")
-            own = [a for a in node.attribute if a.name != "shape"]
-            attrs = self.program.literals(own, f"node '{name}'")
+        if target not in self.program.primitives:
+            raise ModelError(
+                f"node '{name}' ({target}) is written as MindSpore 1 did, with its attributes beside it; "
+                "export the network again with MindSpore 2.7 or newer"
+            )
+        op, attrs = self.program.primitives[target].op_type, self.program.attributes(target)
         plumb = PLUMBING.get(op)
         if plumb is not None:
             return plumb(self, args, attrs, name)

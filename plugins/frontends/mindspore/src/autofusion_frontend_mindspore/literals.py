@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from autofusion_frontend_mindspore.proto import definitions
 from autofusion_frontend_mindspore.tensors import to_array
 
 _INTEGERS = {"INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64"}
-_LEGACY_TUPLE = re.compile(r"(Tuple|List)\[")
 
 
 def kind_of(attribute: Any) -> str:
@@ -31,7 +29,7 @@ def literal(attribute: Any, folder: Path, owner: str) -> Any:
     numpy dtypes and monads are ``TOKEN``. Raises ModelError, naming ``owner``, for anything else.
     """
     if attribute.ref_attr_name:
-        return _legacy(attribute, folder, owner)
+        raise ModelError(f"{owner} is written as MindSpore 1 did; export the network again with MindSpore 2.7 or newer")
     kind = kind_of(attribute)
     if kind in ("TUPLE", "LIST"):
         return tuple(_element(v, folder, owner) for v in attribute.values)
@@ -83,46 +81,6 @@ def _element(attribute: Any, folder: Path, owner: str) -> Any:
     if kind == "STRING" and attribute.strings:
         return attribute.strings[0].decode("utf-8", "replace")
     return literal(attribute, folder, owner)
-
-
-def _legacy(attribute: Any, folder: Path, owner: str) -> Any:
-    """Files of MindSpore 1 describe the value in a text, `scalar:Tuple[value0,value1,]`, with the parts beside it."""
-    text = attribute.ref_attr_name
-    if text.startswith(("Monad", "monad")):
-        return TOKEN
-    if text.startswith("none"):
-        return None
-    if text.startswith("type"):
-        number = attribute.tensors[0].data_type if attribute.tensors else attribute.i
-        return dtypes.of_tensor(number, owner)
-    if text.startswith("tensor") and not _LEGACY_TUPLE.search(text):
-        return to_array(attribute.tensors[0] if attribute.tensors else attribute.t, folder, owner)
-    parts = {v.name: v for v in attribute.values}
-    tokens = re.findall(r"(?:Tuple|List)\[|\]|[A-Za-z_]\w*", text.partition(":")[2] or text)
-    if not tokens:
-        raise ModelError(f"{owner} has a constant described as '{text}', which cannot be read")
-    at = 0
-
-    def part(name: str) -> Any:
-        if name in parts:
-            return _element(parts[name], folder, owner)
-        if name == attribute.name or not attribute.values:
-            return _plain(attribute, kind_of(attribute), folder, owner)
-        raise ModelError(f"{owner} has a constant described as '{text}', but no '{name}'")
-
-    def read() -> Any:
-        nonlocal at
-        token = tokens[at]
-        at += 1
-        if not token.endswith("["):
-            return part(token)
-        items = []
-        while at < len(tokens) and tokens[at] != "]":
-            items.append(read())
-        at += 1
-        return tuple(items)
-
-    return read()
 
 
 def declared(attribute: Any) -> tuple[Declared, str]:

@@ -78,18 +78,9 @@ def convolve(call: Call, rank: int) -> Value:
     return moved(call, result, True) if last else result
 
 
-@converter("Conv2D", "DepthwiseConv2dNative")
+@converter("Conv2D")
 def conv2d(call: Call) -> Value:
     """Over height and width."""
-    if call.op == "DepthwiseConv2dNative":
-        # Older files: the weight is [multiplier, channels, h, w], and there is one group for each channel.
-        value, weight = call.tensor(0), call.tensor(1)
-        channels = call.static_dim(value, 1)
-        multiplier, height, width = (call.static_dim(weight, i) for i in (0, 2, 3))
-        weight = call.emit("Transpose", weight, perm=[1, 0, 2, 3])
-        shape = call.ints64([channels * multiplier, 1, height, width])
-        call.args[1] = call.emit("Reshape", weight, shape)
-        call.attrs["group"] = channels
     return convolve(call, 2)
 
 

@@ -41,9 +41,9 @@ def ones_like(call: Call) -> Value:
     return call.emit("Expand", number, call.emit("Shape", value))
 
 
-@converter("FillV2", "Fill")
+@converter("FillV2")
 def fill(call: Call) -> Value:
-    """(sizes, number), or in older files (element type, sizes, number)."""
+    """(sizes, number)."""
     sizes, number = call.args[-2:]
     return filled(call, sizes, number, call.result_dtype())
 

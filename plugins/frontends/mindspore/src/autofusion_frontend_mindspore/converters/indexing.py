@@ -17,7 +17,7 @@ def places(call: Call, value: Value) -> Value:
     return value if value.dtype in (np.dtype(np.int32), np.dtype(np.int64)) else call.cast(value, I64)
 
 
-@converter("Gather", "GatherV2", "SparseGatherV2")
+@converter("Gather", "SparseGatherV2")
 def gather(call: Call) -> Value:
     """(x, indices, axis, number of batch axes)."""
     value, index = call.tensor(0), places(call, call.tensor(1))

@@ -13,9 +13,7 @@ def _joined(call: Call) -> tuple[list[Value], int]:
     values = [call.cast(v, call.result_dtype()) for v in call.tensors(0)]
     if not values:
         call.fail("it joins no tensors")
-    # A tuple is one operand, so that the axis follows it; older files have the tensors as operands and it as attribute.
-    index = 1 if isinstance(call.args[0], tuple) else len(call.args)
-    return values, int(call.argument(index, "axis", call.attrs.get("dim", 0)))
+    return values, int(call.argument(1, "axis", call.attrs.get("dim", 0)))
 
 
 @converter("Concat", "SequenceConcat")
@@ -39,7 +37,7 @@ def stack(call: Call) -> Value:
 def meshgrid(call: Call) -> tuple[Value, ...]:
     """A grid for each vector, along its own axis; `xy` swaps the first two."""
     values = call.tensors(0)
-    indexing = call.argument(1 if isinstance(call.args[0], tuple) else len(call.args), "indexing", "xy")
+    indexing = call.argument(1, "indexing", "xy")
     order = list(range(len(values)))
     if indexing in ("xy", 1) and len(values) > 1:
         order[0], order[1] = 1, 0

@@ -20,7 +20,7 @@ def elements(call: Call, first: Value, *others: Value | None) -> Any:
     return (first, *others, *[None] * (len(call.declared) - 1 - len(others)))
 
 
-@converter("BatchNorm", "BatchNormExt", "FusedBatchNorm")
+@converter("BatchNorm", "BatchNormExt")
 def batch_norm(call: Call) -> Any:
     """(x, scale, bias, mean, variance, is_training, epsilon, momentum, format).
 
