@@ -233,6 +233,25 @@ def test_a_number_of_threads_that_is_none(threads: object) -> None:
         af.compile(graph(CHAIN), threads=threads)  # type: ignore[arg-type]
 
 
+def test_inputs_that_are_no_arrays() -> None:
+    session = af.compile(graph(CHAIN), threads=1)
+    x_name, b_name = names(session.graph)
+    bias = np.ones(4, np.float32)
+    (y,) = session.run({x_name: [[1, 2, 3, 4.5]], b_name: bias.astype(">f4")}).values()
+    np.testing.assert_allclose(y, sigmoid(np.array([[2, 3, 4, 5.5]])), rtol=1e-5)
+    for wrong in (None, object(), [[1, 2], [3]], {"a": 1}):
+        with pytest.raises(InputError, match=f"input '{x_name}' is no tensor: expected an array of f32, found"):
+            session.run({x_name: wrong, b_name: bias})
+
+
+def test_a_list_of_fractions_is_no_list_of_integers() -> None:
+    text = "graph @g(%x: i64[2]) -> (y: i64[2]) {\n %0 = Neg(%x)\n return %0\n}"
+    session = af.compile(from_text(text), threads=1)
+    np.testing.assert_array_equal(session([3, 4]), [-3, -4])
+    with pytest.raises(InputError, match="wrong dtype: expected i64 .int64., found float64"):
+        session([1.5, 2.0])
+
+
 def test_watching_changes_nothing_and_sees_inside() -> None:
     session = af.compile(graph(CHAIN), threads=2)
     x_name, b_name = names(session.graph)

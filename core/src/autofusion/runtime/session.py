@@ -158,8 +158,7 @@ def _with_tails(stage: Stage) -> list[Stage]:
 def _checked(value: Value, given: Any, symbols: dict[str, tuple[int, str]]) -> Any:
     if not isinstance(value.type, TensorType):
         return given
-    if not isinstance(given, np.ndarray):
-        given = np.asarray(given, value.type.dtype)
+    given = _array(value, value.type.dtype, given)
     if given.dtype != value.type.dtype and not (value.type.dtype.kind == "O" and given.dtype.kind in "USO"):
         raise InputError(
             f"input '{value.name}' has the wrong dtype: expected {dtype_name(value.type.dtype)} ({value.type.dtype}), "
@@ -167,6 +166,26 @@ def _checked(value: Value, given: Any, symbols: dict[str, tuple[int, str]]) -> A
         )
     _check_shape(value, given.shape, symbols)
     return given.astype(object) if given.dtype.kind in "US" else given
+
+
+def _array(value: Value, dtype: np.dtype, given: Any) -> np.ndarray:
+    """``given`` as an array: numbers and lists in ``dtype`` if that loses nothing but digits, arrays as they are."""
+    if isinstance(given, np.ndarray):
+        return given if given.dtype.isnative else given.astype(given.dtype.newbyteorder("="))
+    try:
+        array = np.asarray(given)
+        if array.dtype != dtype and np.can_cast(array.dtype, dtype, "same_kind"):
+            array = array.astype(dtype)
+    except Exception as error:  # whatever the caller's object raises
+        array, reason = None, f": {error}"
+    else:
+        reason = ""
+    if array is None or (array.dtype == object and dtype != object):
+        raise InputError(
+            f"input '{value.name}' is no tensor: expected an array of {dtype_name(dtype)}, "
+            f"found {type(given).__name__}{reason}"
+        )
+    return array
 
 
 def _check_shape(value: Value, shape: tuple[int, ...], symbols: dict[str, tuple[int, str]]) -> None:
