@@ -180,7 +180,7 @@ def _array(value: Value, dtype: np.dtype, given: Any) -> np.ndarray:
         array, reason = None, f": {error}"
     else:
         reason = ""
-    if array is None or (array.dtype == object and dtype != object):
+    if array is None or (array.dtype.kind == "O" and dtype.kind != "O"):
         raise InputError(
             f"input '{value.name}' is no tensor: expected an array of {dtype_name(dtype)}, "
             f"found {type(given).__name__}{reason}"
