@@ -11,9 +11,10 @@ import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import fuzz_large
 import numpy as np
 import pytest
-from fuzz_check import Way, compiled, difference, expectations, isas, problems, same_bits, ways
+from fuzz_check import LEVELS, Way, compiled, difference, expectations, isas, problems, same_bits, ways
 from fuzz_graphs import random_graph
 from fuzz_make import Make
 from fuzz_open import problems_open
@@ -191,3 +192,24 @@ def test_a_seed_makes_one_graph() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert to_text(random_graph(11).graph) == to_text(random_graph(11).graph)
+
+
+def _check_large(seed: int) -> None:
+    graph, feeds, wanted = (fuzz_large.convolution if seed % 4 else fuzz_large.product)(np.random.default_rng(seed))
+    for number, level in enumerate(LEVELS):
+        way = Way(level, 1 + (seed + number) % 3, isas()[(seed // 2 + number) % len(isas())])
+        found = compiled(graph, way).run(feeds)["y"]
+        assert found.shape == wanted.shape, to_text(graph)
+        worst = float(np.abs(found - wanted).max(initial=0.0))
+        assert worst <= 2e-5 * float(np.abs(wanted).max(initial=1e-9)), f"{way}: {worst}\n{to_text(graph)}"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_large_operators(seed: int) -> None:
+    _check_large(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1000, 1200))
+def test_large_operators_many(seed: int) -> None:
+    _check_large(seed)
