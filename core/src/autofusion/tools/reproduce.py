@@ -14,7 +14,7 @@ from autofusion.tools.cases import read_case
 from autofusion.tools.verify.exact import book_session, exact_session, widened
 from autofusion.tools.verify.outputs import compare_outputs, same_bits
 from autofusion.tools.verify.sites import SiteChecker
-from autofusion.tools.verify.speed import slow_sites
+from autofusion.tools.verify.speed import lastingly_slow
 from autofusion.tools.verify.tolerance import Tolerances
 
 
@@ -72,14 +72,8 @@ def _problems(graph: Graph, session: Session, inputs: dict[str, Any], repeats: i
 
 def _slow(graph: Graph, session: Session, inputs: dict[str, Any], slower: float) -> list[str]:
     off = autofusion.compile(unfused(graph), level="off", threads=session.context.target.threads)
-    found: dict[str, str] = {}
-    for attempt in range(2):  # what another program disturbed is not slow twice
-        rows = slow_sites(session, off, inputs, slower)
-        slow = {r["site"]: r["reason"] for r in rows if r["reason"]}
-        found = slow if attempt == 0 else {site: why for site, why in slow.items() if site in found}
-        if not found:
-            return []
-    return [f"{site}: {why}" for site, why in found.items()]
+    rows = lastingly_slow(session, off, inputs, slower, lambda doing: None)
+    return [f"{row['site']}: {row['reason']}" for row in rows]
 
 
 def unfused(graph: Graph) -> Graph:

@@ -26,7 +26,7 @@ from autofusion.tools.verify.exact import exact_session, widened
 from autofusion.tools.verify.job import compiled, reference_run
 from autofusion.tools.verify.outputs import compare_outputs, same_bits
 from autofusion.tools.verify.sites import SiteChecker, site_name
-from autofusion.tools.verify.speed import slow_sites
+from autofusion.tools.verify.speed import lastingly_slow
 from autofusion.tools.verify.tolerance import Tolerances
 
 REFERENCE = "reference: "
@@ -228,28 +228,23 @@ class _Run:
     def _speed(self, source: Graph, variant: Session, sample: Sample) -> None:
         self.progress("compiling at level off")
         off = compiled(source, self.request.settings, level="off", only_sites=None)
-        self.progress("measuring")
-        slow: dict[tuple[str, str], dict[str, Any]] = {}
-        rows: list[dict[str, Any]] = []
-        for attempt in range(2):  # what another program disturbed is not slow twice at the same place
-            self.progress(f"measuring each site, attempt {attempt + 1}")
-            rows = slow_sites(variant, off, sample.inputs, self.request.slower)
-            found = {(r["site"], r["kernel"]): r for r in rows if r["reason"]}
-            slow = found if attempt == 0 else {key: row for key, row in found.items() if key in slow}
-            if not slow:
-                break
-        for row in slow.values():
+        slow = lastingly_slow(variant, off, sample.inputs, self.request.slower, self.progress)
+        for row in slow:
             self._problem(SPEED, row["site"], row["reason"], row["kernel"], tuple(row["nodes"]))
-        after, before = self._whole(variant, sample), self._whole(off, sample)
-        if after > WHOLE_SLOWER * before:
-            what = f"takes {1e3 * after:.3f} ms, level off {1e3 * before:.3f} ms"
-            self._problem(SPEED, WHOLE, what)
+        if not slow:
+            self._whole(variant, off, sample)
 
-    def _whole(self, session: Session, sample: Sample) -> float:
+    def _whole(self, variant: Session, off: Session, sample: Sample) -> None:
+        """Compare the times of the whole model; what another program disturbed is not slow twice."""
         from autofusion.tools.bench import interleave
 
-        self.progress("measuring the whole model")
-        return interleave({"run": lambda: session.run(sample.inputs)}, seconds=0.5)[0].minimum
+        runs = {"variant": lambda: variant.run(sample.inputs), "off": lambda: off.run(sample.inputs)}
+        for attempt in range(2):
+            self.progress(f"measuring the whole model, attempt {attempt + 1}")
+            after, before = (t.minimum for t in interleave(runs, seconds=1.0))
+            if after <= WHOLE_SLOWER * before:
+                return
+        self._problem(SPEED, WHOLE, f"takes {1e3 * after:.3f} ms, level off {1e3 * before:.3f} ms")
 
     def _metric(self, look: str, variant: Session, dataset: DataSet | None, expected: dict[str, Any]) -> None:
         if dataset is None:

@@ -25,7 +25,7 @@ from autofusion.tools.samples import DataSet, Sample, made_up, open_data
 from autofusion.tools.verify.exact import book_session, exact_session, widened
 from autofusion.tools.verify.outputs import compare_outputs, same_bits
 from autofusion.tools.verify.sites import SiteChecker
-from autofusion.tools.verify.speed import slow_sites
+from autofusion.tools.verify.speed import lastingly_slow, slow_sites
 from autofusion.tools.verify.suspect import first_deviation
 from autofusion.tools.verify.tolerance import Tolerances
 
@@ -199,9 +199,9 @@ class _Verification:
         self.progress("measuring each site")
         rows = slow_sites(full, off, sample.inputs, self.request.slower)
         if any(row["reason"] for row in rows):
-            # Once more: what another program disturbed is not slow twice at the same place.
-            again = {(r["site"], r["kernel"]): r for r in slow_sites(full, off, sample.inputs, self.request.slower)}
-            rows = [_faster(row, again.get((row["site"], row["kernel"]), row)) for row in rows]
+            lasting = lastingly_slow(full, off, sample.inputs, self.request.slower, self.progress)
+            slow = {(r["site"], r["kernel"]) for r in lasting}
+            rows = [r if (r["site"], r["kernel"]) in slow else r | {"reason": ""} for r in rows]
         self.data["speed"] = rows
         self._keep()
 
@@ -233,7 +233,3 @@ class _Verification:
                 f"mean relative {worst.mean_relative:.2e}"
             )
         self._keep()
-
-
-def _faster(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
-    return a if not a["reason"] or a["seconds"] - a["before"] < b["seconds"] - b["before"] else b

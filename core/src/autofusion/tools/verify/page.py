@@ -24,7 +24,7 @@ p { margin: .3rem 0; } .dim { color: var(--dim); } code { font: 13px ui-monospac
 table { border-collapse: collapse; width: 100%; font-size: 13.5px; } th, td { text-align: left; padding: .38rem .7rem;
   border-bottom: 1px solid var(--line); vertical-align: top; } tr:last-child td { border-bottom: 0; }
 th { background: var(--soft); font-weight: 600; position: sticky; top: 0; white-space: nowrap; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 tr.wrong td { background: color-mix(in srgb, var(--bad) 12%, transparent); } .why { color: var(--bad); }
 .track { display: inline-block; width: 7rem; height: .6rem; background: var(--soft); border-radius: .3rem;
   overflow: hidden; } .fill { display: block; height: 100%; background: var(--bar); } tr.wrong .fill
@@ -76,8 +76,8 @@ def page(report: Report) -> str:
 
 
 def _table(heads: Sequence[str], rows: Iterable[tuple[bool, Sequence[str]]], name: str = "") -> str:
-    """Cells are HTML; a cell that begins with ``#`` is a number, with ``@`` a list of nodes."""
-    head = "".join(f"<th>{escape(h)}" for h in heads)
+    """Cells are HTML; one that begins with ``#`` is a number (so is a column whose head does), with ``@`` a node."""
+    head = "".join(f"<th class=number>{escape(h[1:])}" if h.startswith("#") else f"<th>{escape(h)}" for h in heads)
     body = "".join(f"<tr{' class=wrong' if wrong else ''}>{''.join(map(_cell, cells))}" for wrong, cells in rows)
     ident = f" id={name}" if name else ""
     return f"<div class=scroll><table{ident}><thead><tr>{head}</thead><tbody>{body}</tbody></table></div>"
@@ -136,7 +136,7 @@ def _sites(rows: Sequence[Mapping[str, Any]]) -> str:
         "<p class=dim>Each kernel's result on the operands that it really had, against its body by the reference "
         "kernels in double precision; relative to the size of the worst channel.</p>"
         "<input id=filter type=search placeholder='Filter by node, rule, kernel or operator' aria-label=Filter>"
-        + _table(("Site", "Kernel and rule", "Error", "Allowed", "Share", ""), cells, "sites")
+        + _table(("Site", "Kernel and rule", "#Error", "#Allowed", "Share", ""), cells, "sites")
     )
 
 
@@ -170,8 +170,8 @@ def _outputs(rows: Sequence[Mapping[str, Any]]) -> str:
         for r in rows
     ]
     heads = (
-        "Output", "Case", "Max-abs", "Of range", "Mean relative", "Cosine",
-        "From double precision", "The reference's", "",
+        "Output", "Case", "#Max-abs", "#Of range", "#Mean relative", "#Cosine",
+        "#From double precision", "#The reference's", "",
     )  # fmt: skip
     return "<h2>2. Outputs</h2>" + _table(heads, cells)
 
@@ -207,7 +207,7 @@ def _speed(rows: Sequence[Mapping[str, Any]]) -> str:
         )
         for r in ranked
     ]
-    return "<h2>Speed of sites</h2>" + _table(("Site", "Kernel", "Fused, ms", "Parts, ms", "Ratio", ""), cells)
+    return "<h2>Speed of sites</h2>" + _table(("Site", "Kernel", "#Fused, ms", "#Parts, ms", "#Ratio", ""), cells)
 
 
 def _metrics(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -216,7 +216,7 @@ def _metrics(rows: Sequence[Mapping[str, Any]]) -> str:
     cells = [
         (False, (escape(r["metric"]), f"#{r['samples']}", f"#{r['fused']:.6f}", f"#{r['reference']:.6f}")) for r in rows
     ]
-    return "<h2>3. Metrics</h2>" + _table(("Metric", "Samples", "Fused", "Reference"), cells)
+    return "<h2>3. Metrics</h2>" + _table(("Metric", "#Samples", "#Fused", "#Reference"), cells)
 
 
 def _notes(data: Mapping[str, Any]) -> str:
