@@ -298,3 +298,85 @@ class Standardised(nn.Cell):
 
 
 cell("standardised_weights", Standardised, floats(1, 3, 8, 8))
+
+
+class Detector(nn.Cell):
+    """A detector in the manner of YOLO: pyramid pooling, upsampling, a head for each of two sizes, boxes on grids."""
+
+    def __init__(self, classes: int = 5) -> None:
+        super().__init__()
+
+        def block(inputs: int, outputs: int, kernel: int = 3, stride: int = 1) -> Any:
+            convolution = nn.Conv2d(inputs, outputs, kernel, stride, "pad", kernel // 2, has_bias=False)
+            return nn.SequentialCell(convolution, nn.BatchNorm2d(outputs, eps=1e-3, momentum=0.97), nn.SiLU())
+
+        self.stem, self.down = block(3, 8, 3, 2), block(8, 16, 3, 2)
+        self.deep, self.squeeze, self.join = block(16, 32, 3, 2), block(32, 16, 1), block(64, 32, 1)
+        self.pool = nn.MaxPool2d(5, 1, "same")
+        self.lateral, self.merged = block(32, 16, 1), block(32, 16)
+        self.heads = nn.CellList(
+            [nn.Conv2d(16, classes + 5, 1, has_bias=True), nn.Conv2d(32, classes + 5, 1, has_bias=True)]
+        )
+        self.strides = (4, 8)
+
+    def construct(self, image):
+        fine = self.down(self.stem(image))
+        deep = self.squeeze(self.deep(fine))
+        one = self.pool(deep)
+        two = self.pool(one)
+        coarse = self.join(ops.concat((deep, one, two, self.pool(two)), 1))
+        up = ops.interpolate(self.lateral(coarse), size=(fine.shape[2], fine.shape[3]), mode="nearest")
+        fine = self.merged(ops.concat((fine, up), 1))
+        results = ()
+        for i, features in enumerate((fine, coarse)):
+            y = ops.sigmoid(self.heads[i](features))
+            batch, channels, rows, columns = y.shape
+            y = ops.transpose(ops.reshape(y, (batch, channels, rows * columns)), (0, 2, 1))
+            down, along = ops.meshgrid(ops.arange(rows), ops.arange(columns), indexing="ij")
+            grid = ops.reshape(ops.stack((along, down), 2), (1, -1, 2)).astype(y.dtype)
+            centre = (y[..., :2] * 2.0 - 0.5 + grid) * self.strides[i]
+            size = (y[..., 2:4] * 2.0) ** 2 * self.strides[i]
+            results += (ops.concat((centre - size / 2, centre + size / 2, y[..., 4:]), -1),)
+        return ops.concat(results, 1)
+
+
+cell("detector", Detector, floats(1, 3, 64, 96))
+
+
+class Segmenter(nn.Cell):
+    """A detector of text in the manner of DBNet: a feature pyramid, and maps by transposed convolutions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stages = nn.CellList(
+            [
+                nn.SequentialCell(nn.Conv2d(i, o, 3, 2, has_bias=False), nn.BatchNorm2d(o), nn.ReLU())
+                for i, o in ((3, 8), (8, 16), (16, 32))
+            ]
+        )
+        self.sides = nn.CellList([nn.Conv2d(i, 8, 1) for i in (8, 16, 32)])
+        self.smooth = nn.CellList([nn.Conv2d(8, 4, 3) for _ in range(3)])
+        self.head = nn.SequentialCell(
+            nn.Conv2d(12, 8, 3, pad_mode="pad", padding=1, has_bias=False), nn.BatchNorm2d(8), nn.ReLU(),
+            nn.Conv2dTranspose(8, 8, 2, 2, "valid", has_bias=True), nn.BatchNorm2d(8), nn.ReLU(),
+            nn.Conv2dTranspose(8, 1, 2, 2, "valid", has_bias=True), nn.Sigmoid(),
+        )  # fmt: skip
+
+    def construct(self, image):
+        features = []
+        x = image
+        for stage in self.stages:
+            x = stage(x)
+            features.append(x)
+        sides = []
+        for i in range(3):
+            sides.append(self.sides[i](features[i]))
+        second = sides[1] + ops.ResizeNearestNeighbor((16, 24))(sides[2])
+        first = sides[0] + ops.ResizeNearestNeighbor((32, 48))(second)
+        parts = [self.smooth[0](first), self.smooth[1](second), self.smooth[2](sides[2])]
+        for i in range(3):
+            parts[i] = ops.ResizeNearestNeighbor((32, 48))(parts[i])
+        return self.head(ops.concat(parts, 1))
+
+
+cell("segmenter", Segmenter, floats(1, 3, 64, 96))

@@ -32,7 +32,7 @@ PROGRAMS = (
     "loop_in_branch loop_with_state loop_in_place loop_of_tuples loop_of_layers results set_items scatter_state masked "
     "dynamic_dense dynamic_numbers dynamic_convolution"
 ).split()
-NETWORKS = ["crnn", "bert"]
+NETWORKS = ["crnn", "bert", "detector", "segmenter"]
 LEVELS = ("off", "basic", "full")
 
 
