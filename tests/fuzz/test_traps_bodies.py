@@ -462,6 +462,28 @@ _WRONG: dict[str, Callable[[], onnx.ModelProto]] = {
     "pads of the wrong number": lambda: Trap(
         [node("Conv", "x w", "y", pads=[1, 1])], {"x": f32(1, 1, 3, 3)}, {"w": f32(1, 1, 3, 3)}
     ).model(),
+    "a mode that is none": lambda: Trap(
+        [node("Pad", "x p", "y", mode="NOTSET")], {"x": f32(2)}, {"p": i64(0, 1)}
+    ).model(),
+    "a fill of another type": lambda: Trap(
+        [node("Pad", "x p v")], {"x": f32(2)}, {"p": i64(0, 1), "v": np.float16([0])}
+    ).model(),
+    "starts that are a matrix": lambda: Trap(
+        [node("Slice", "x a b")], {"x": f32(2)}, {"a": i64(0), "b": np.array([[1]])}
+    ).model(),
+    "trips that are a vector": lambda: Trap(
+        [
+            node(
+                "Loop",
+                "n t x",
+                body=_loop(
+                    [node("Identity", "go", "go2"), node("Neg", "s", "s2")], [typed("s", F32, 2)], [typed("s2", F32, 2)]
+                ),
+            )
+        ],
+        {"x": f32(2)},
+        {"n": i64(1, 2), "t": TRUE},
+    ).model(),
     "a reshape to another size": lambda: Trap([node("Reshape", "x s")], {"x": f32(2, 3)}, {"s": i64(4, 2)}).model(),
 }
 

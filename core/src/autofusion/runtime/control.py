@@ -86,7 +86,7 @@ def _make_loop(node: Node, executor: Callable[[Graph], Executor]) -> Run:
     step = executor(body)
 
     def run(inputs: Sequence[Any]) -> Sequence[Any]:
-        limit = None if inputs[0] is None else int(np.asarray(inputs[0]).reshape(()))
+        limit = None if inputs[0] is None else int(_single(inputs[0], node, "number of iterations"))
         going = True if inputs[1] is None else _truth(inputs[1], node)
         state, outer = list(inputs[2 : 2 + carried]), list(inputs[2 + carried :])
         scanned: list[list[np.ndarray]] = [[] for _ in range(len(body.outputs) - 1 - carried)]
@@ -139,10 +139,14 @@ def _make_scan(node: Node, executor: Callable[[Graph], Executor]) -> Run:
 
 
 def _truth(value: Any, node: Node) -> bool:
+    return bool(_single(value, node, "condition"))
+
+
+def _single(value: Any, node: Node, what: str) -> Any:
     array = np.asarray(value)
     if array.size != 1:
-        raise InputError(f"{node.label}: expected a condition with one element, found shape {list(array.shape)}")
-    return bool(array.reshape(()))
+        raise InputError(f"{node.label}: expected a {what} with one element, found shape {list(array.shape)}")
+    return array.reshape(())[()]
 
 
 def _fresh(value: Any) -> Any:

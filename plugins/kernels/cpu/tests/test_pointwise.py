@@ -359,6 +359,14 @@ def test_batch_normalization(layout, isa):
             )
 
 
+def test_statistics_of_another_type_are_refused():
+    """ONNX allows them, and the reference kernels run them."""
+    x, wide = np.zeros((1, 3, 4), np.float32), np.ones(3)
+    node = make_node("BatchNormalization", [x, *[wide.astype(np.float32)] * 2, wide, wide])
+    answer = offers(node, target_for(RUNNABLE[0]))
+    assert isinstance(answer, Refused) and "another element type" in answer.reason
+
+
 @pytest.mark.parametrize("isa", RUNNABLE)
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16], ids=lambda d: np.dtype(d).name)
 def test_quantize_and_dequantize(dtype, isa):

@@ -215,6 +215,8 @@ def _infer_split(node: Node) -> Sequence[Type | None]:
 
 def _infer_slice(node: Node) -> Sequence[Type | None]:
     dtype, dims = shapes.dtype(node, 0), shapes.shape(node, 0)
+    for index in range(1, 5):
+        shapes.rank_is(node, index, 1)
     if dims is None:
         return shapes.only(shapes.of(dtype, None))
     starts, ends = shapes.ints(node, 1), shapes.ints(node, 2)
@@ -279,8 +281,13 @@ def _infer_tile(node: Node) -> Sequence[Type | None]:
     return shapes.only(shapes.of(dtype, [shapes.scaled(d, r) for d, r in zip(dims, repeats, strict=True)]))
 
 
+_PAD_MODES = ("constant", "edge", "reflect", "wrap")
+
+
 def _infer_pad(node: Node) -> Sequence[Type | None]:
-    dtype, dims, pads = shapes.dtype(node, 0), shapes.shape(node, 0), shapes.ints(node, 1)
+    dtype, dims, pads = shapes.same_dtype(node, (0, 2)), shapes.shape(node, 0), shapes.ints(node, 1)
+    if attribute(node, "mode") not in _PAD_MODES:
+        shapes.fail(node, f"'mode' must be one of {', '.join(_PAD_MODES)}, found '{attribute(node, 'mode')}'")
     if dims is None:
         return shapes.only(shapes.of(dtype, None))
     axes = list(range(len(dims)))

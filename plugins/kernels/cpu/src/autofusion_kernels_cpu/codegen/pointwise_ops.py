@@ -391,6 +391,8 @@ def refusal(node: Node) -> str | None:
             return f"element type {'unknown' if dtype is None else dtype_name(dtype)} has no vector kernel"
     if node.op == "BatchNormalization" and (attribute(node, "training_mode") or len(node.outputs) > 1):
         return "BatchNormalization in training mode updates its statistics"
+    if node.op == "BatchNormalization" and len(set(dtypes)) > 1:
+        return "BatchNormalization has no vector kernel for statistics of another element type than the operand"
     if node.op in _QUANTIZE:
         if attribute(node, "block_size"):
             return f"operator '{node.op}' has no vector kernel for blocks of an axis"
