@@ -11,6 +11,7 @@ from fused_nodes import fused
 from kernel_harness import check, check_node, make_node, target_for
 from native_support import RUNNABLE
 
+from autofusion.ir.infer import infer_node
 from autofusion.lowering.contract import Refused
 from autofusion_kernels_cpu.pointwise import OPERATORS, offers
 
@@ -363,6 +364,7 @@ def test_statistics_of_another_type_are_refused():
     """ONNX allows them, and the reference kernels run them."""
     x, wide = np.zeros((1, 3, 4), np.float32), np.ones(3)
     node = make_node("BatchNormalization", [x, *[wide.astype(np.float32)] * 2, wide, wide])
+    infer_node(node)
     answer = offers(node, target_for(RUNNABLE[0]))
     assert isinstance(answer, Refused) and "another element type" in answer.reason
 
