@@ -84,8 +84,7 @@ def main(arguments: list[str] | None = None) -> None:
     print(f"{'':18} " + " ".join(f"{'median (min) ms':>16}" for _ in range(1 + len(levels))) + "   median  min")
     ratios = []
     for name in options.models or MODELS:
-        path, size = keras_models.path_of(name), keras_models.MODELS[name].size
-        image = np.random.default_rng(0).random((1, size, size, 3), np.float32)
+        path, image = keras_models.path_of(name), keras_models.MODELS[name].image()
         runs = {"tensorflow": tensorflow_run(path, image)}
         runs |= {level: autofusion_run(path, image, level) for level in levels}
         times = measure(runs, options.rounds)

@@ -2,8 +2,8 @@
 
 Random weights leave biases and the statistics of normalisations at 0 and 1, which would hide mistakes, and let the
 activations of deep networks grow or vanish until a difference in the last bit decides the result. So biases and scales
-are random too, and the statistics are those of a batch of noise, as after training. Each model is built in a process
-of its own: TensorFlow does not give memory back.
+are random too, and the statistics bring each layer to order one. (They do not centre it: a random network that is
+centred everywhere is chaotic.) Each model is built in a process of its own: TensorFlow does not give memory back.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 import zoo
 
 
@@ -26,6 +28,16 @@ class Application:
     name: str
     size: int
     slow: bool = True
+
+    @property
+    def white(self) -> float:
+        """The greatest pixel value: networks that rescale their input themselves want bytes."""
+        return 255.0 if self.name.startswith(("ConvNeXt", "EfficientNet", "MobileNetV3")) else 1.0
+
+    def image(self, seed: int = 0) -> np.ndarray:
+        """A random image [1, size, size, 3]."""
+        pixels = np.random.default_rng(seed).random((1, self.size, self.size, 3), np.float32)
+        return pixels * np.float32(self.white)
 
 
 # Sizes as published, smaller ones for the largest networks. NASNets and the EfficientNets above take any size.
@@ -86,7 +98,6 @@ def path_of(name: str) -> Path:
 
 def build(name: str, path: Path) -> None:
     """Build, randomise, freeze and write one model."""
-    import numpy as np
     import tensorflow as tf
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
@@ -101,10 +112,17 @@ def build(name: str, path: Path) -> None:
             weight.assign(rng.uniform(0.8, 1.2, shape).astype("float32"))
         elif weight.path.endswith(("beta", "bias")):
             weight.assign(rng.normal(0, 0.1, shape).astype("float32"))
-    for layer in model.layers:
-        if isinstance(layer, tf.keras.layers.BatchNormalization):
-            layer.momentum = 0.0
-    model(rng.random((4, size, size, 3), np.float32), training=True)
+    normalise = tf.keras.layers.BatchNormalization.call
+
+    def measured(layer, inputs, **_):
+        square = np.mean(np.square(inputs), axis=tuple(range(len(inputs.shape) - 1)))
+        layer.moving_variance.assign(square + 1e-3)
+        layer.moving_mean.assign(0.1 * np.sqrt(square) * rng.standard_normal(square.shape).astype("float32"))
+        return normalise(layer, inputs, training=False)
+
+    tf.keras.layers.BatchNormalization.call = measured
+    model(MODELS[name].image(seed=1), training=False)
+    tf.keras.layers.BatchNormalization.call = normalise
 
     @tf.function(input_signature=[tf.TensorSpec((1, size, size, 3), tf.float32, name="input")])
     def run(x):

@@ -43,8 +43,7 @@ def _params(levels: tuple[str, ...] = ("",)) -> list[Any]:
 
 
 def _image(name: str) -> np.ndarray:
-    size = keras_models.MODELS[name].size
-    return np.random.default_rng(0).random((1, size, size, 3), np.float32)
+    return keras_models.MODELS[name].image()
 
 
 @cache
