@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from autofusion.errors import KernelError
 from autofusion.ir.dtypes import F32
 from autofusion.ir.types import TensorType
 from autofusion.lowering.contract import Buffer, BufferKind, Layout, TensorView
@@ -19,3 +21,8 @@ def test_what_was_read_stays_as_it_was() -> None:
     read = arena.read(view, ())
     arena.bytes[...] = 0
     np.testing.assert_array_equal(read.reshape(-1), np.arange(30))
+
+
+def test_more_memory_than_there_is() -> None:
+    with pytest.raises(KernelError, match=f"take {1 << 55} bytes, which this process cannot have"):
+        Arena(1 << 55)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from autofusion.errors import KernelError
 from autofusion.lowering.contract import BufferKind, TensorView
 from autofusion.lowering.storage import ALIGNMENT
 
@@ -14,7 +15,13 @@ class Arena:
     """Zeroed bytes, aligned to ``ALIGNMENT``. Borders rely on the zeros: whoever holds the arena never clears it."""
 
     def __init__(self, nbytes: int) -> None:
-        self._owner = np.zeros(nbytes + 2 * ALIGNMENT, np.uint8)
+        try:
+            self._owner = np.zeros(nbytes + 2 * ALIGNMENT, np.uint8)
+        except (MemoryError, ValueError, OverflowError) as error:
+            raise KernelError(
+                f"the activations of this plan take {nbytes} bytes, which this process cannot have: {error}; "
+                "run it on smaller inputs"
+            ) from error
         start = -self._owner.ctypes.data % ALIGNMENT
         self.bytes = self._owner[start : start + nbytes + ALIGNMENT]
         self._base = int(self.bytes.ctypes.data)

@@ -11,6 +11,7 @@ import numpy as np
 
 from autofusion.cost.target import Target
 from autofusion.errors import KernelError
+from autofusion.ir.types import TensorType
 from autofusion.lowering.contract import BindContext, BoundStep, BufferKind, PythonKernel, Segment, TensorView
 from autofusion.lowering.plan import OutputSpec, Plan, Step
 from autofusion.runtime.arena import Arena
@@ -114,7 +115,7 @@ class PlanRunner:
             else:
                 arrays.append(np.require(given, requirements=("C", "A")))
         for type_ in self.plan.external[len(arrays) :]:
-            arrays.append(np.empty(type_.static_shape, type_.dtype))  # type: ignore[union-attr]
+            arrays.append(_empty(type_))
         return _Run(arrays, objects)
 
     @staticmethod
@@ -122,6 +123,13 @@ class PlanRunner:
         if spec.constant is not None:
             return spec.constant.copy()
         return run.objects[spec.result] if spec.slot < 0 else run.arrays[spec.slot]
+
+
+def _empty(type_: TensorType) -> np.ndarray:
+    try:
+        return np.empty(type_.static_shape, type_.dtype)
+    except (MemoryError, ValueError) as error:
+        raise KernelError(f"a result is a tensor {type_}, for which there is no memory: {error}") from error
 
 
 class _SegmentPart:
