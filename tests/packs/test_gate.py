@@ -144,6 +144,7 @@ def test_slower_than_the_spread_explains(
     assert bool(list(gate._slower(*as_ratio, 0.1))) is slower
 
 
+@pytest.mark.slow  # a busy machine disturbs what it measures
 def test_the_ratio_is_measured_in_turns() -> None:
     def run() -> None:
         time.sleep(0.004)
