@@ -115,6 +115,7 @@ class PlanRunner:
             else:
                 arrays.append(np.require(given, requirements=("C", "A")))
         for type_ in self.plan.external[len(arrays) :]:
+            assert isinstance(type_, TensorType)
             arrays.append(_empty(type_))
         return _Run(arrays, objects)
 
