@@ -403,3 +403,22 @@ def test_a_result_that_is_not_as_declared_is_an_error() -> None:
         evaluate(node, [_normal(3)])
     node.output.type = TensorType(np.dtype(F32), ("n",))
     assert evaluate(node, [_normal(3)])[0].shape == (3,)
+
+
+def test_running_statistics_do_not_change_at_inference() -> None:
+    graph = Graph()
+    arrays = [_normal(2, 3, 4), *(_normal(3) for _ in range(3)), np.abs(_normal(3)) + F32(0.5)]
+    node = graph.node("BatchNormalization", [graph.constant(a) for a in arrays], outputs=3)
+    y, mean, variance = evaluate(node, arrays)
+    assert y.shape == (2, 3, 4)
+    np.testing.assert_array_equal(mean, arrays[3])
+    np.testing.assert_array_equal(variance, arrays[4])
+
+
+@pytest.mark.filterwarnings("error")
+def test_statistics_of_nothing_are_quiet() -> None:
+    empty = np.zeros((2, 0), F32)
+    for op, more in (("LayerNormalization", [np.ones(0, F32)]), ("MeanVarianceNormalization", [])):
+        graph = Graph()
+        node = graph.node(op, [graph.constant(a) for a in (empty, *more)], {"axes": [1]} if not more else {})
+        assert evaluate(node, [empty, *more])[0].shape == (2, 0)

@@ -13,6 +13,16 @@ from autofusion_kernels_reference.support import Inputs, OpFunction, normal_axis
 _FLOAT, _FLOAT16, _DOUBLE, _BFLOAT16 = 1, 10, 11, 16
 
 
+def _mean(y: np.ndarray, axes: tuple[int, ...], keepdims: bool = False) -> np.ndarray:
+    """The mean; of nothing it is NaN, without a warning."""
+    return np.asarray(y.sum(axes, keepdims=keepdims) / np.float64(math.prod(y.shape[a] for a in axes)))
+
+
+def _variance(y: np.ndarray, axes: tuple[int, ...], keepdims: bool = False) -> np.ndarray:
+    """The biased variance."""
+    return _mean(np.square(y - _mean(y, axes, True)), axes, keepdims)
+
+
 def _per_channel(v: np.ndarray, rank: int) -> np.ndarray:
     return wide(v).reshape([-1 if a == 1 else 1 for a in range(rank)])
 
@@ -24,13 +34,15 @@ def _batch_normalization(node: Node, inputs: Inputs) -> list[Any]:
     results: list[Any] = []
     if node.attr("training_mode", 0):
         axes = tuple(a for a in range(x.ndim) if a != 1)
-        batch_mean, batch_variance = y.mean(axes), y.var(axes)  # the biased variance, as the operator says
+        batch_mean, batch_variance = _mean(y, axes), _variance(y, axes)  # the biased variance, as the operator says
         momentum = node.attr("momentum", 0.9)
         results = [
             (wide(old) * momentum + new * (1 - momentum)).astype(old.dtype)
             for old, new in ((mean, batch_mean), (variance, batch_variance))
         ]
         mean, variance = batch_mean, batch_variance
+    else:
+        results = [mean, variance]  # which do not change
     mean, variance, scale, bias = (_per_channel(v, x.ndim) for v in (mean, variance, scale, bias))
     y = (y - mean) / np.sqrt(variance + epsilon) * scale + bias
     return [y.astype(x.dtype), *results]
@@ -52,8 +64,8 @@ def _layer_normalization(node: Node, inputs: Inputs) -> list[Any]:
     x, scale, bias = inputs[0], inputs[1], optional(inputs, 2)
     axes = tuple(range(normal_axis(node.attr("axis", -1), x.ndim), x.ndim))
     y = wide(x)
-    mean = y.mean(axes, keepdims=True)
-    inverse = 1 / np.sqrt(y.var(axes, keepdims=True) + node.attr("epsilon", 1e-5))
+    mean = _mean(y, axes, keepdims=True)
+    inverse = 1 / np.sqrt(_variance(y, axes, keepdims=True) + node.attr("epsilon", 1e-5))
     y = (y - mean) * inverse * wide(scale)
     if bias is not None:
         y = y + wide(bias)
@@ -70,7 +82,7 @@ def _rms_normalization(node: Node, inputs: Inputs) -> list[Any]:
 
 
 def _standardise(y: np.ndarray, axes: tuple[int, ...], epsilon: float) -> np.ndarray:
-    return (y - y.mean(axes, keepdims=True)) / np.sqrt(y.var(axes, keepdims=True) + epsilon)
+    return (y - _mean(y, axes, keepdims=True)) / np.sqrt(_variance(y, axes, keepdims=True) + epsilon)
 
 
 def _instance_normalization(node: Node, inputs: Inputs) -> list[Any]:
@@ -90,8 +102,8 @@ def _group_normalization(node: Node, inputs: Inputs) -> list[Any]:
 def _mean_variance_normalization(node: Node, inputs: Inputs) -> list[Any]:
     x, axes = inputs[0], tuple(node.attr("axes", (0, 2, 3)))
     y = wide(x)
-    deviation = y.std(axes, keepdims=True)
-    return [((y - y.mean(axes, keepdims=True)) / (deviation + 1e-9)).astype(x.dtype)]
+    deviation = np.sqrt(_variance(y, axes, keepdims=True))
+    return [((y - _mean(y, axes, keepdims=True)) / (deviation + 1e-9)).astype(x.dtype)]
 
 
 def _lrn(node: Node, inputs: Inputs) -> list[Any]:
