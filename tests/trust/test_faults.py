@@ -167,7 +167,7 @@ sys.exit(int(not np.allclose(full, off, rtol=1e-3)))
 @pytest.mark.slow
 def test_a_wrong_kernel_of_an_ordinary_operator(blocks_model: Path, faults: Faults) -> None:
     """Level off runs it too, so only the reference kernels tell."""
-    environ = faults(ordinary="pool")
+    environ = faults(ordinary="softmax")
     assert verified(blocks_model, environ).ok
     report = verify(
         blocks_model, shapes=SHAPES, threads=2, timeout=TIMEOUT, environ=environ, against="reference", speed=False
@@ -176,6 +176,4 @@ def test_a_wrong_kernel_of_an_ordinary_operator(blocks_model: Path, faults: Faul
     found = bisect(
         blocks_model, shapes=SHAPES, threads=2, timeout=TIMEOUT, environ=environ, against="reference", check="verify"
     )
-    assert [(c.kernel, u.site) for c in found.culprits for u in c.units] == [
-        ("faulty:GlobalAveragePool.ordinary", "pool")
-    ]
+    assert [(c.kernel, u.site) for c in found.culprits for u in c.units] == [("faulty:Softmax.ordinary", "softmax")]

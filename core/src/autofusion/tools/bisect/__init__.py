@@ -17,7 +17,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from autofusion.plugins.registry import default_registry
 from autofusion.tools.bisect.job import LOOKS, OUTPUTS, REPEATS, SITES, SPEED, Request
 from autofusion.tools.bisect.minimise import every_culprit, minimal_failing
 from autofusion.tools.bisect.reproducer import SIZES, Reproducer, try_script, write_script
@@ -319,11 +318,7 @@ class _Bisection:
 
     def _while_compiling(self, first: Outcome, kind: str) -> Report:
         """The compilation itself dies: which rule, then which of the model's nodes it dies at."""
-        rules = [
-            Unit(rule.name, label=f"{rule.name}@{pack.version}")
-            for pack in default_registry().rule_packs
-            for rule in pack.rules
-        ]
+        rules = [Unit(label.rpartition("@")[0], label=label) for label in first.rules]
         self.total = len(rules)
 
         def fails(some: Sequence[Unit]) -> bool:

@@ -89,7 +89,7 @@ class _Run:
     def __init__(self, request: Request, progress: Progress) -> None:
         self.request, self.progress = request, progress
         self.tolerances = Tolerances(request.tolerances or {})
-        self.found: dict[str, Any] = {"problems": [], "units": [], "steps": [], "nodes": []}
+        self.found: dict[str, Any] = {"problems": [], "units": [], "steps": [], "nodes": [], "rules": []}
 
     def run(self) -> dict[str, Any]:
         request, progress = self.request, self.progress
@@ -99,6 +99,8 @@ class _Run:
             request.model, inputs=tuple(settings.get("inputs") or ()), outputs=tuple(settings.get("outputs") or ())
         )
         self.found["nodes"] = list(dict.fromkeys(o for n in source.nodes for o in n.origin or (n.name,)))
+        packs = default_registry().rule_packs
+        self.found["rules"] = [f"{rule.name}@{pack.version}" for pack in packs for rule in pack.rules]
         dataset = open_data(Path(request.data), source) if request.data else None
         expected, samples = self._reference(source, dataset)
         progress("compiling")

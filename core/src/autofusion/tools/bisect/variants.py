@@ -64,7 +64,7 @@ class Outcome:
     units: tuple[Unit, ...] = ()
     steps: tuple[Mapping[str, Any], ...] = ()
     nodes: tuple[str, ...] = ()
-    seconds: float = 0.0
+    rules: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -137,7 +137,7 @@ class Runs:
             ),
             tuple(result.get("steps", ())),
             tuple(result.get("nodes", ())),
-            ended.seconds,
+            tuple(result.get("rules", ())),
         )
 
     def _commanded(self, variant: Variant) -> tuple[str, str]:
