@@ -484,6 +484,7 @@ _WRONG: dict[str, Callable[[], onnx.ModelProto]] = {
         {"x": f32(2)},
         {"n": i64(1, 2), "t": TRUE},
     ).model(),
+    "a target of fractions": lambda: Trap([node("Reshape", "x s")], {"x": f32(2, 3), "s": f32(2)}).model(),
     "a reshape to another size": lambda: Trap([node("Reshape", "x s")], {"x": f32(2, 3)}, {"s": i64(4, 2)}).model(),
 }
 

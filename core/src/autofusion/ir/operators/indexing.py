@@ -85,11 +85,12 @@ def _infer_compress(node: Node) -> Sequence[Type | None]:
 
 
 def _infer_one_hot(node: Node) -> Sequence[Type | None]:
-    indices, depth, dtype = shapes.shape(node, 0), shapes.ints(node, 1), shapes.dtype(node, 2)
+    # The depth may be of any numeric type.
+    indices, depth, dtype = shapes.shape(node, 0), shapes.constant(node, 1), shapes.dtype(node, 2)
     if indices is None:
         return shapes.only(shapes.of(dtype, None))
     axis = shapes.axis_of(node, attribute(node, "axis"), len(indices) + 1)
-    size: Dim = depth[0] if depth else None
+    size: Dim = int(depth.reshape(-1)[0]) if depth is not None and depth.size else None
     return shapes.only(shapes.of(dtype, (*indices[:axis], size, *indices[axis:])))
 
 

@@ -66,7 +66,13 @@ def constant(node: Node, index: int) -> np.ndarray | None:
 
 
 def ints(node: Node, index: int) -> list[int] | None:
-    """Data of a constant integer operand (scalar or vector) as a list; None if it is absent or not constant."""
+    """Data of a constant integer operand (scalar or vector) as a list; None if it is absent or not constant.
+
+    ShapeError if it is known to hold something else than integers.
+    """
+    kind = dtype(node, index)
+    if kind is not None and kind.kind not in "iu":
+        fail(node, f"operand {index} must hold integers, found {name_of(kind)}")
     data = constant(node, index)
     return None if data is None else [int(x) for x in data.reshape(-1)]
 
