@@ -2,8 +2,9 @@
 
 Random weights leave biases and the statistics of normalisations at 0 and 1, which would hide mistakes, and let the
 activations of deep networks grow or vanish until a difference in the last bit decides the result. So biases and scales
-are random too, and the statistics bring each layer to order one. (They do not centre it: a random network that is
-centred everywhere is chaotic.) Each model is built in a process of its own: TensorFlow does not give memory back.
+are random too, the statistics bring each layer to order one, and residual branches are damped. (The statistics do not
+centre: a random network that is centred everywhere is chaotic.) Each model is built in a process of its own: TensorFlow
+does not give memory back.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -82,6 +84,10 @@ MODELS = {
 }
 
 
+LAST_OF_BRANCH = r"(_3_bn|project_bn)/gamma|_3_conv/kernel"
+"""The last weights of residual branches, which are damped: else each block adds as much as all before it."""
+
+
 def path_of(name: str) -> Path:
     """The frozen graph, built on first use."""
     recipe = hashlib.sha256(inspect.getsource(build).encode()).hexdigest()[:8]
@@ -112,6 +118,8 @@ def build(name: str, path: Path) -> None:
             weight.assign(rng.uniform(0.8, 1.2, shape).astype("float32"))
         elif weight.path.endswith(("beta", "bias")):
             weight.assign(rng.normal(0, 0.1, shape).astype("float32"))
+        if re.search(LAST_OF_BRANCH, weight.path, re.IGNORECASE):
+            weight.assign(0.25 * weight)
     normalise = tf.keras.layers.BatchNormalization.call
 
     def measured(layer, inputs, **_):
