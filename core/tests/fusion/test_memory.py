@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from fake_kernels import TARGET, FakePack
 from fusion_graphs import Net, chain_rule, pack
 
@@ -59,7 +60,7 @@ def test_the_ledger_says_what_each_fusion_does_to_memory() -> None:
 def test_a_fusion_that_spares_a_large_value_shows() -> None:
     net = Net()
     x = net.input("x", 4, 8)
-    wide = net.node("Expand", x, net.const([64, 4, 8], "shape"), name="wide")
+    wide = net.node("Expand", x, net.graph.constant(np.array([64, 4, 8], np.int64), "shape"), name="wide")
     small = net.node("ReduceSum", net.node("Relu", wide, name="relu"), name="sum", keepdims=0)
     graph = net.output(small)
     from autofusion.ir.infer import infer_graph

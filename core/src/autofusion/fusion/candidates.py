@@ -7,7 +7,7 @@ is only drafted and priced once the one before it is impossible, taken, or does 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Hashable, Iterator, Mapping, Set
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -76,15 +76,16 @@ class Workshop:
             found = self.alone[node] = self.kernels.alone(node)
         return found
 
-    def price(self, wanted: Draft) -> Priced | Unwilling:
+    def price(self, wanted: Draft, alone: Sequence[Alone]) -> Priced | Unwilling:
         """The price of the fused node, which is only made if no other region of that structure has been priced.
 
-        The structure of a region is that of its nodes, and how values connect them.
+        The structure of a region is that of its nodes, and how values connect them. ``alone`` are the nodes by
+        themselves.
         """
         numbers: dict[Value | None, int] = {}
         parts: list[Hashable] = [wanted.kind]
-        for node in wanted.nodes:
-            parts.append(self.of(node).number)
+        for node, single in zip(wanted.nodes, alone, strict=True):
+            parts.append(single.number)
             for values in (node.inputs, node.outputs):
                 for value in values:
                     parts.append(numbers.setdefault(value, len(numbers)))
@@ -189,11 +190,12 @@ class Site:
     def _priced(self, drafted: Draft) -> Candidate | None:
         """The draft with its prices, if a kernel runs it and it pays."""
         shop = self._shop
-        after = shop.price(drafted)
+        alone = [shop.of(node) for node in drafted.nodes]
+        after = shop.price(drafted, alone)
         if isinstance(after, Unwilling):
             self.note(Verdict.NO_KERNEL, drafted.nodes, reason=after.reason)
             return None
-        before = sum([shop.of(node).seconds for node in drafted.nodes])
+        before = sum([single.seconds for single in alone])
         if before <= after.seconds:
             self.note(Verdict.UNPROFITABLE, drafted.nodes, before=before, after=after.seconds)
             return None

@@ -14,7 +14,7 @@ from autofusion.fusion.growth import Growth, Joins, forward
 from autofusion.fusion.rule import Refusal, Region
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import OpClass, op_class
-from autofusion.ir.types import TensorType
+from autofusion.ir.types import TensorType, Type
 
 Indexable = Callable[[tuple[int, ...], tuple[int, ...]], bool]
 """``(operand shape, result shape)``: can a kernel of this kind index such an operand while it writes the result?"""
@@ -49,24 +49,25 @@ def joining(type_: TensorType, indexable: Indexable) -> Joins:
 
     Single numbers and tensors of the same type always are indexable.
     """
-    shape = type_.static_shape
+    shape, dtype = type_.static_shape, type_.dtype
 
-    def fits(value: Value) -> bool:
-        own = value.type
-        if own == type_:
+    def fits(own: Type | None) -> bool:
+        if not isinstance(own, TensorType) or own.dtype != dtype:
+            return False
+        if own.shape == shape:
             return True
-        if not isinstance(own, TensorType) or own.dtype != type_.dtype or not own.is_static:
+        if not own.is_static:
             return False
         dims = own.static_shape
         return len(dims) <= len(shape) and (dims.count(1) == len(dims) or indexable(dims, shape))
 
     def joins(node: Node) -> bool:
-        if len(node.outputs) != 1 or op_class(node) is not OpClass.POINTWISE or node.op in _NOT_ARITHMETIC:
+        if op_class(node) is not OpClass.POINTWISE or node.op in _NOT_ARITHMETIC or len(node.outputs) != 1:
             return False
         if node.outputs[0].type != type_:
             return False
         for value in node.inputs:
-            if value is not None and not fits(value):
+            if value is not None and not fits(value.type):
                 return False
         return True
 

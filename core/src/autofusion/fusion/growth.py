@@ -64,14 +64,14 @@ def _chain(start: Value, joins: Joins, limit: int) -> list[Node] | None:
     """The nodes that may join one after the other; None if they branch on the way."""
     chain: list[Node] = []
     value = start
-    while not value.is_output:
+    while value._uses and not value.is_output:
         consumers = value.consumers
-        if not consumers or len(chain) + len(consumers) > limit or not all(map(joins, consumers)):
+        if len(chain) + len(consumers) > limit or not all(map(joins, consumers)):
             break
         if len(consumers) > 1:
             return None
         chain += consumers
-        value = consumers[0].output
+        value = consumers[0].outputs[0]
     return chain
 
 

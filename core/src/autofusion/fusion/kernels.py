@@ -14,6 +14,7 @@ from autofusion.cost.model import CostModel, is_free, is_static
 from autofusion.cost.signature import structure
 from autofusion.cost.target import Target
 from autofusion.fusion.kernel_switches import KernelSwitches
+from autofusion.fusion.options import FusionOptions
 from autofusion.ir.graph import FUSED, Node
 
 if TYPE_CHECKING:  # lowering is the layer above; only its contract's shape is needed here
@@ -56,10 +57,10 @@ class Kernels:
         switches: KernelSwitches | None = None,
     ) -> None:
         self._packs, self._target, self._model = packs, target, model
-        self._switches = switches
+        self._switches = switches or KernelSwitches(packs, FusionOptions())
         self._known: dict[Hashable, Priced | Unwilling] = {}
-        self._numbers: dict[Hashable, int] = {}
-        """Structure of ordinary nodes -> a number that stands for it."""
+        self._alone: dict[Hashable, Alone] = {}
+        """Ordinary nodes by their structure."""
 
     def price(self, node: Node, kind_version: str = "1") -> Priced | Unwilling:
         """The cheapest offer for ``node``. Only a fused node can be refused: an ordinary one runs somehow.
@@ -73,7 +74,7 @@ class Kernels:
 
     def price_as(self, like: Hashable, make: Callable[[], Node], kind_version: str = "1") -> Priced | Unwilling:
         """The price of the node that ``make`` makes; not asked to if one of equal structure (``like``) has a price."""
-        if self._switches is not None and self._switches.have_sites and self._switches.singles_out(node := make()):
+        if self._switches.have_sites and self._switches.singles_out(node := make()):
             return self._asked(node, kind_version)
         key = (like, kind_version)
         known = self._known.get(key)
@@ -84,9 +85,14 @@ class Kernels:
     def alone(self, node: Node) -> Alone:
         """An ordinary node."""
         key = structure(node)
-        priced = _FREE if is_free(node) else self.price_as(key, lambda: node)
-        assert isinstance(priced, Priced), f"{node.label} is in a region, so it is an ordinary node"
-        return Alone(self._numbers.setdefault(key, len(self._numbers)), priced.seconds)
+        if self._switches.have_sites and self._switches.singles_out(node):
+            key = (key, node)  # like no other
+        known = self._alone.get(key)
+        if known is None:
+            priced = self.price(node)
+            assert isinstance(priced, Priced), f"{node.label} is in a region, so it is an ordinary node"
+            known = self._alone[key] = Alone(len(self._alone), priced.seconds)
+        return known
 
     def _asked(self, node: Node, kind_version: str) -> Priced | Unwilling:
         if not is_static(node):
@@ -137,7 +143,7 @@ class Kernels:
             return []
         priced = []
         for offer in answer:
-            off = self._switches.refusal(pack, offer, node) if self._switches is not None else ""
+            off = self._switches.refusal(pack, offer, node)
             if off:
                 refusals.append(f"pack '{pack.name}' {pack.version}: {off}")
                 continue

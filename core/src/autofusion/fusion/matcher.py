@@ -49,7 +49,7 @@ from autofusion.fusion.pattern import (
     roots_of,
     walk,
 )
-from autofusion.fusion.prepare import least_nodes, localised, longest_path, one_of, validate
+from autofusion.fusion.prepare import least_nodes, localised, longest_path, most_nodes, one_of, validate
 from autofusion.ir.graph import Node, Value
 
 _PLAIN = frozenset({"Add", "Div", "Mul", "Neg", "Pow", "Sub"})
@@ -82,7 +82,7 @@ class Matcher:
         self._glances: dict[str, list[Glance]] = {}
         self._closures: dict[str, list[NodeClosure]] = {}
         for alternative in alternatives:
-            glance, closure = _glance(alternative), _node_closure(alternative)
+            glance, closure = _glance(alternative, self.size), _node_closure(alternative)
             for name in alternative.ops:
                 self._glances.setdefault(name, []).append(glance)
                 self._closures.setdefault(name, []).append(closure)
@@ -138,7 +138,7 @@ class Matcher:
         Sums and products are everywhere: a few of them alone are no sign that anybody meant a GELU.
         """
         depth = found.depth
-        if depth < 2 or 2 * depth < self.size:
+        if depth < _telling_depth(self.size):
             return False
         return 4 * depth >= 3 * self.size or any(node.op not in _PLAIN for node in found.deepest)
 
@@ -315,32 +315,34 @@ def _node_closure(pattern: Op, overrides: Mapping[int, Closure] | None = None) -
     return match
 
 
-def _glance(pattern: Op) -> Glance:
-    """A cheap test that a root must pass for more than itself to match: it meets its condition, and one of its operands
-    is what the pattern begins with there.
-
-    If none is, what the pattern asks of the operands is not there: neither a match nor a telling miss can come of it.
+def _glance(pattern: Op, size: int) -> Glance:
+    """A cheap test that a root must pass for a match or a telling miss: it meets its condition, and enough of its
+    operands are what the pattern begins with there. ``size`` is that of the matcher.
     """
-    where, test = pattern.where, _operand_test(pattern)
+    where, test = pattern.where, _operand_test(pattern, size)
     if where is None:
         return test or (lambda node: True)
     return where if test is None else lambda node: test(node) and where(node)
 
 
-def _operand_test(pattern: Op) -> Glance | None:
-    """True for nodes with one of the producers that the pattern asks for or, where it names none, with a constant."""
-    operands = list(enumerate(pattern.inputs))
-    wanted = [(i, frozenset(operand.ops)) for i, operand in operands if isinstance(operand, Op)]
-    wanted = wanted or [(i, ops) for i, operand in operands if (ops := _beginnings(operand))]
-    constants = [i for i, operand in operands if isinstance(operand, Const)]
+def _operand_test(pattern: Op, size: int) -> Glance | None:
+    """True where operands have the right producers, and they leave room for as many nodes as a telling miss has; if the
+    pattern names no producer, where there is a constant.
+    """
+    wanted = [(i, _beginnings(operand), most_nodes(operand)) for i, operand in enumerate(pattern.inputs)]
+    anywhere = 1 + sum(most for _, ops, most in wanted if not ops)
+    wanted = [entry for entry in wanted if entry[1]]
+    constants = [i for i, operand in enumerate(pattern.inputs) if isinstance(operand, Const)]
+    least = max(_telling_depth(size), anywhere + 1)
 
     def produced(node: Node) -> bool:
-        inputs, either_order = node.inputs, node.op in COMMUTATIVE
-        for index, ops in wanted:
+        inputs, either_order, nodes = node.inputs, node.op in COMMUTATIVE, anywhere
+        for index, ops, most in wanted:
             for value in inputs if either_order else inputs[index : index + 1]:
                 if value is not None and value.producer is not None and value.producer.op in ops:
-                    return True
-        return False
+                    nodes += most
+                    break
+        return nodes >= least
 
     def constant(node: Node) -> bool:
         inputs = node.inputs
@@ -351,7 +353,12 @@ def _operand_test(pattern: Op) -> Glance | None:
 
     if wanted:
         return produced
-    return constant if constants and all(isinstance(operand, (Const, Var)) for _, operand in operands) else None
+    return constant if constants and all(isinstance(operand, (Const, Var)) for operand in pattern.inputs) else None
+
+
+def _telling_depth(size: int) -> int:
+    """The least depth of a miss that may be worth telling."""
+    return max(2, -(-size // 2))
 
 
 def _beginnings(operand: Operand) -> frozenset[str]:

@@ -37,8 +37,11 @@ def live_bytes(graph: Graph, group: Mapping[Node, tuple[Node, ...]]) -> dict[Nod
             root = memory[value] = value if source is None else memory[source]
             used, end = value.is_output, len(step) if value.is_output else at
             for consumer, _ in value._uses:
-                used = used or step[consumer] != at
-                end = max(end, step[consumer])
+                when = step[consumer]
+                if when != at:
+                    used = True
+                    if when > end:
+                        end = when
             if root is not value and root in last:
                 last[root] = max(last[root], end)
             elif used and root is value:

@@ -46,11 +46,11 @@ class BoundRule:
     priority: int
     order: int
     disabled_by: str
+    label: str = field(init=False)
+    """How records name the rule: ``conv.epilogue@0.1.0``."""
 
-    @property
-    def label(self) -> str:
-        """How records name the rule: ``conv.epilogue@0.1.0``."""
-        return f"{self.rule.name}@{self.pack.version}"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "label", f"{self.rule.name}@{self.pack.version}")
 
 
 class Switches:

@@ -50,6 +50,7 @@ class Planner:
 
     def run(self) -> int:
         """Fuse to the fixed point; return the number of fused nodes made."""
+        self._graph.sort()
         self._note_disabled()
         made = 0
         for _ in range(ROUNDS):
@@ -135,10 +136,9 @@ class Planner:
 
 
 class _Round:
-    """One pass over the graph: collect the sites, choose, commit."""
+    """One pass over the sorted graph: collect the sites, choose, commit."""
 
     def __init__(self, planner: Planner, graph: Graph, states: Iterable[FuseRuleState]) -> None:
-        graph.sort()
         self._planner, self._graph = planner, graph
         self._order = Order(graph)
         self._states = list(states)
@@ -307,9 +307,11 @@ class _Round:
         )
 
     def _commit(self) -> list[Node]:
+        if not self._chosen:
+            return []
         made = []
-        before = live_bytes(self._graph, {}) if self._chosen else {}
-        after = live_bytes(self._graph, self._order.group) if self._chosen else {}
+        before = live_bytes(self._graph, {})
+        after = live_bytes(self._graph, self._order.group)
         for site, candidate in self._chosen:
             node = commit(self._graph, candidate.draft)
             made.append(node)

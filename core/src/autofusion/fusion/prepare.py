@@ -59,6 +59,15 @@ def least_nodes(pattern: Operand) -> int:
     return 0
 
 
+def most_nodes(pattern: Operand) -> int:
+    """A number of nodes that no match exceeds."""
+    if isinstance(pattern, Repeat):
+        return pattern.high * most_nodes(pattern.step) + most_nodes(pattern.base)
+    if isinstance(pattern, Either):
+        return max(most_nodes(o) for o in pattern.alternatives)
+    return isinstance(pattern, Op) + sum(most_nodes(o) for o in _children(pattern))
+
+
 def longest_path(pattern: Operand) -> int:
     """The longest path of nodes."""
     if isinstance(pattern, Repeat):

@@ -144,10 +144,10 @@ def commit(graph: Graph, chosen: Draft) -> Node:
 
 def _checked(graph: Graph, region: Region, order: Order) -> tuple[Node, ...]:
     """The region's nodes in topological order."""
-    nodes = tuple(sorted(dict.fromkeys(region.nodes), key=lambda node: order.position.get(node, -1)))
-    for node in nodes:
-        if node not in graph:
+    for node in region.nodes:
+        if node not in order.position or node.graph is not graph:
             raise GraphError(f"a region has {node.label}, which is not in graph '{graph.name}'")
+    nodes = tuple(sorted(dict.fromkeys(region.nodes), key=order.position.__getitem__))
     if region.anchor not in nodes:
         raise GraphError(f"a region lacks its own anchor {region.anchor.label}")
     return nodes

@@ -151,7 +151,7 @@ def _remove_dead(candidates: list[Node], graph: Graph, removed: list[Node], loos
         if node.graph is not graph or any([value.use_count for value in node.outputs]):
             continue
         operands = [value for value in node.inputs if value is not None]
-        graph.remove(node)
+        graph.drop(node)
         removed.append(node)
         for value in operands:
             loosened[value] = None

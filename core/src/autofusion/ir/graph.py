@@ -55,6 +55,8 @@ class Value:
     @property
     def consumers(self) -> list[Node]:
         """The distinct consuming nodes, in order."""
+        if len(self._uses) == 1:
+            return [node for node, _ in self._uses]
         return list({node: None for node, _ in self._uses})
 
     @property
@@ -303,9 +305,10 @@ class Graph:
             if value.use_count:
                 users = [n.label for n in value.consumers] + (["a graph output"] if value.is_output else [])
                 raise GraphError(f"{node.label} cannot be removed: '{value.name}' is used by {', '.join(users)}")
-        self._drop(node)
+        self.drop(node)
 
-    def _drop(self, node: Node) -> None:
+    def drop(self, node: Node) -> None:
+        """Remove a node without asking whether somebody uses its results: the caller knows that nobody does."""
         for index, value in enumerate(node.inputs):
             if value is not None:
                 del value._uses[(node, index)]
@@ -325,7 +328,7 @@ class Graph:
             stack.extend(v.producer for v in node.inputs if v is not None and v.producer is not None)
         dead = [n for n in self._nodes if n not in live]
         for node in dead:
-            self._drop(node)
+            self.drop(node)
         return len(dead)
 
     def sort(self) -> None:

@@ -76,14 +76,13 @@ def infer_node(node: Node, *, bodies: bool = False, keep_bodies: bool = False) -
     gets new body graphs (bodies are shared between copies of a graph, and those may have other shapes), unless
     ``keep_bodies`` says that only the result types are wanted.
     """
-    before = dict(node.attrs)
+    before = node.attrs.copy() if keep_bodies else node.attrs
     try:
         if bodies:
             infer_bodies(node)
         types = inferred_types(node)
     finally:
-        if keep_bodies:
-            node.attrs = before
+        node.attrs = before
     for value, inferred in zip(node.outputs, types, strict=True):
         try:
             value.type = merge_types(inferred, value.type)

@@ -23,14 +23,15 @@ _LARGEST_COMPARED = 4096
 
 def _twin(node: Node) -> Node | None:
     """Another node that computes the same, or None."""
-    operand = next((v for v in node.inputs if v is not None and v.const is None), None)
-    if operand is None or len(operand._uses) < 2:
+    for operand in node.inputs:
+        if operand is None or operand.const is not None:
+            continue
+        if not 2 <= len(operand._uses) <= _MOST_CONSUMERS:
+            return None
+        for other, _ in operand._uses:
+            if other is not node and other.op == node.op and _same(node, other):
+                return other
         return None
-    if len(operand._uses) > _MOST_CONSUMERS:
-        return None
-    for other, _ in operand._uses:
-        if other is not node and other.op == node.op and _same(node, other):
-            return other
     return None
 
 
