@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import tempfile
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from autofusion.testing.standard import StandardTests
 
 OF_DISTRIBUTIONS = {
     "test_known_failures_exist",
     "test_plugin_is_loaded",
+    "test_recognises",
     "test_version_is_the_distributions",
     "test_imports_lightly",
     "test_leaves_core_alone",
@@ -23,12 +28,15 @@ def failures(cls: type[StandardTests]) -> dict[str, str]:
     parameters = cls.parameters()
     for name in sorted(n for n in dir(cls) if n.startswith("test_") and n not in OF_DISTRIBUTIONS):
         wanted = [p for p in inspect.signature(getattr(cls, name)).parameters if p != "self"]
-        values: list[tuple[Any, ...]] = [()] if not wanted else [(value,) for value in parameters[wanted[0]]]
+        given = [p for p in wanted if p != "tmp_path"]
+        values: list[dict[str, Any]] = [{given[0]: value} for value in parameters[given[0]]] if given else [{}]
         for arguments in values:
             try:
-                getattr(cls(), name)(*arguments)
+                with tempfile.TemporaryDirectory() as folder:
+                    extra = {"tmp_path": Path(folder)} if "tmp_path" in wanted else {}
+                    getattr(cls(), name)(**arguments, **extra)
             except AssertionError as error:
                 found.setdefault(name, str(error))
-            except Exception as error:
+            except (Exception, pytest.fail.Exception) as error:
                 found.setdefault(name, f"{type(error).__name__}: {error}")
     return found

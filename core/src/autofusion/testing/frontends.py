@@ -226,9 +226,9 @@ def _damaged(content: bytes) -> Iterator[tuple[str, bytes]]:
     for index in range(DAMAGED // 2):
         size = len(content) * index // (DAMAGED // 2)
         yield f"cut to {size} bytes", content[:size]
-    for _ in range(DAMAGED // 2):
+    for index in range(DAMAGED // 2):
         changed = bytearray(content)
-        places = [rng.randrange(len(changed)) for _ in range(3)]
+        places = [rng.randrange(len(changed)) for _ in range(1 + index % 3)]
         for place in places:
             changed[place] = rng.randrange(256)
         yield f"with bytes {places} changed", bytes(changed)
