@@ -109,7 +109,10 @@ def book_session(graph: Graph, registry: Registry | None = None, threads: int = 
 
 
 def exact_session(source: Graph, registry: Registry | None = None) -> Session:
-    """A session that runs ``source`` in double precision by the book."""
+    """A session that runs ``source`` in double precision by the book.
+
+    Raises an error if the model has an operator that exists in single precision only.
+    """
     graph = double_graph(source)
     infer_graph(graph)
     return book_session(graph, registry)

@@ -104,9 +104,10 @@ def judge(
     limit *= APPROXIMATE if numerics is Numerics.APPROXIMATE else 1.0
     channel = _channels(wide.shape)
     worst, size_of = channel(_distance(wide, expected, finite)), channel(np.where(finite, np.abs(expected), 0.0))
-    allowed = limit * size_of + OWN_ROUNDING * channel(_distance(rounded, expected, finite))
+    allowed = limit * size_of + OWN_ROUNDING * _typical(channel(_distance(rounded, expected, finite)))
     if moved is not None and exact is not None:
-        allowed += MOVED * channel(_distance(moved, exact, finite & np.isfinite(moved) & np.isfinite(exact)))
+        known = finite & np.isfinite(moved) & np.isfinite(exact)
+        allowed += MOVED * _typical(channel(_distance(moved, exact, known)))
     allowed += float(np.finfo(np.float32).tiny)
     share = worst / allowed
     at = int(np.argmax(share))
@@ -121,6 +122,14 @@ def judge(
 def _distance(a: np.ndarray, b: np.ndarray, where: np.ndarray) -> np.ndarray:
     apart: np.ndarray = np.abs(np.subtract(a, b, where=where, out=np.zeros(a.shape)))
     return apart
+
+
+def _typical(errors: np.ndarray) -> np.ndarray:
+    """Errors of the channels, each at least their mean: of a channel that an activation cuts to a few small values, the
+    rounding of what was cut does not show.
+    """
+    some = errors[errors > 0]
+    return np.maximum(errors, some.mean()) if some.size else errors
 
 
 def _channels(shape: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
