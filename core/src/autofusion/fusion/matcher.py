@@ -69,23 +69,22 @@ class Matcher:
     alternative has, ``depth`` the longest path of nodes in it. Raises PluginError if the pattern itself is wrong.
     """
 
-    __slots__ = ("_chains", "_closures", "_glances", "depth", "pattern", "roots", "size")
+    __slots__ = ("_alternatives", "_chains", "_closures", "_glances", "depth", "pattern", "roots", "size")
 
     def __init__(self, pattern: Pattern) -> None:
         validate(pattern)
         self.pattern = pattern
-        alternatives = roots_of(pattern)
-        self.roots = frozenset(name for alternative in alternatives for name in alternative.ops)
-        self.size = max(map(least_nodes, alternatives))
+        self._alternatives = roots_of(pattern)
+        self.roots = frozenset(name for alternative in self._alternatives for name in alternative.ops)
+        self.size = max(map(least_nodes, self._alternatives))
         self.depth = longest_path(pattern)
         self._chains = tuple(p.name for p in walk(pattern) if isinstance(p, Repeat))
         self._glances: dict[str, list[Glance]] = {}
         self._closures: dict[str, list[NodeClosure]] = {}
-        for alternative in alternatives:
-            glance, closure = _glance(alternative, self.size), _node_closure(alternative)
+        for alternative in self._alternatives:
+            glance = _glance(alternative, self.size)
             for name in alternative.ops:
                 self._glances.setdefault(name, []).append(glance)
-                self._closures.setdefault(name, []).append(closure)
 
     def match(self, root: Node) -> Match | Miss:
         """Match at ``root``; the Miss tells the deepest point that was reached."""
@@ -120,7 +119,11 @@ class Matcher:
         def accept() -> bool:
             return _inside_is_private(state)
 
-        for closure in self._closures.get(root.op, ()):
+        closures = self._closures.get(root.op)
+        if closures is None:  # made at the first node that passes a glance: few rules meet one in a model
+            closures = [_node_closure(alternative) for alternative in self._alternatives if root.op in alternative.ops]
+            self._closures[root.op] = closures
+        for closure in closures:
             if closure(root, state, accept):
                 return Match(
                     root,

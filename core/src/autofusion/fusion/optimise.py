@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from autofusion.cost.model import CostModel
@@ -16,6 +14,7 @@ from autofusion.fusion.options import FusionOptions, Switches
 from autofusion.fusion.planner import Planner
 from autofusion.fusion.rewrite import Rewriter
 from autofusion.fusion.rule import Level, RulePack, Stage
+from autofusion.ir.collector import collector_paused
 from autofusion.ir.graph import Graph
 
 if TYPE_CHECKING:  # lowering is the layer above; only its contract's shape is needed here
@@ -31,7 +30,7 @@ def prepare(graph: Graph, packs: Sequence[RulePack], options: FusionOptions) -> 
     switches = Switches(packs, options)
     if options.level is Level.OFF:
         return graph, ledger
-    with _collector_paused():
+    with collector_paused():
         copy = graph.copy()
         copy.prune()
         for stage in (Stage.CANONICALISE, Stage.FOLD):
@@ -62,25 +61,5 @@ def optimise(
 
 def fuse(graph: Graph, packs: Sequence[RulePack], kernels: Kernels, options: FusionOptions, ledger: Ledger) -> None:
     """The fuse stage alone, on ``graph`` itself."""
-    with _collector_paused():
+    with collector_paused():
         Planner(graph, Switches(packs, options), kernels, options, ledger).run()
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Keep the cycle collector from walking a large graph over and over while thousands of nodes are made.
-
-    It takes a third of the time otherwise, and finds next to nothing: graphs die as a whole. What was made meanwhile
-    counts as old afterwards, so that the pause does not end with a walk over all of it.
-    """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        if not gc.get_freeze_count():  # what someone else has frozen stays so
-            gc.freeze()
-            gc.unfreeze()
-        gc.enable()

@@ -53,8 +53,16 @@ class Numerics(enum.Enum):
     REASSOCIATED = "reassociated"
     """The same arithmetic in another order, or fused multiply-adds."""
     APPROXIMATE = "approximate"
-    """Another algorithm with a bounded error (Winograd, polynomial functions beyond 2 ulp). What is not finite in an
-    operand makes results that depend on it not finite, and perhaps a few of their neighbours.
+    """Another algorithm with a bounded error (Winograd, polynomial functions beyond 2 ulp). One that may spread what is
+    not finite to other results, or make another such number of it, raises ``NotFinite`` when it has met it.
+    """
+
+
+class NotFinite(Exception):
+    """No error: a kernel or segment says that its result does not count.
+
+    It has met NaN, an infinity or an overflow, which it does not treat as the operator says. The whole run is repeated
+    with kernels that are not APPROXIMATE.
     """
 
 

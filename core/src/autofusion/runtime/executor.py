@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from autofusion.fusion.ledger import Ledger
 from autofusion.ir.graph import Graph
 from autofusion.ir.specialise import specialise
 from autofusion.ir.types import TensorType, Type, of_array
+from autofusion.lowering.contract import NotFinite, Numerics
 from autofusion.lowering.lower import lower
 from autofusion.runtime.context import Context
 from autofusion.runtime.control import ControlPack
@@ -55,6 +56,7 @@ class Executor:
         self.graph = graph
         self._context = context
         self._stages: OrderedDict[Key, Stage] = OrderedDict()
+        self._exact: Executor | None = None
         self.renew_lock()
         renew_after_fork(self)
 
@@ -69,8 +71,20 @@ class Executor:
             observer = self._context.observer
             try:
                 return stage.run(inputs) if observer is None else observer(stage, inputs)
+            except NotFinite:
+                return self.exact().run(inputs)
             except KernelFailure as failure:
                 self.recover(failure)
+
+    def exact(self) -> Executor:
+        """The same graph without approximate kernels, for runs in which one of them met what is not finite."""
+        with self._lock:
+            if self._exact is None:
+                context = self._context
+                options = replace(context.options, numerics=Numerics.REASSOCIATED.value)
+                own = replace(context, options=options, bodies={}, lock=threading.RLock(), observer=None)
+                self._exact = Executor(self.graph, own)
+            return self._exact
 
     def recover(self, failure: KernelFailure) -> None:
         """Do without the kernel that failed: every plan is made again without it when it is next needed."""

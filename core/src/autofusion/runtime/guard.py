@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from autofusion.cost.target import Target
-from autofusion.errors import KernelError
+from autofusion.errors import InputError, KernelError
 from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
 from autofusion.lowering.contract import (
@@ -24,6 +24,7 @@ from autofusion.lowering.contract import (
     BoundStep,
     KernelPack,
     Memory,
+    NotFinite,
     Offer,
     Operand,
     Refused,
@@ -33,6 +34,8 @@ from autofusion.lowering.contract import (
 from autofusion.plugins.discovery import STRICT
 from autofusion.plugins.records import LOG, describe
 
+_PASSED_ON = (InputError, NotFinite)
+"""What a kernel may raise without having failed: the caller's data is at fault, or it is another's turn."""
 ALL = "*"
 """In place of a kernel's name: everything that the pack offers."""
 
@@ -146,6 +149,8 @@ class _Kernel:
     def __call__(self, arrays: Sequence[Any]) -> Sequence[Any]:
         try:
             results: Sequence[Any] = self._kernel(arrays)
+        except _PASSED_ON:
+            raise
         except Exception as error:
             raise self._pack._failure(self._name, self._label, f"raised {describe(error)}") from error
         if self._expected:
@@ -174,6 +179,8 @@ class _Segment:
         """Run the steps from ``start`` up to ``stop``."""
         try:
             self._segment.run(addresses, start, stop)
+        except _PASSED_ON:
+            raise
         except Exception as error:
             raise self._pack._failure(ALL, self._what, f"raised {describe(error)}") from error
 
@@ -181,6 +188,8 @@ class _Segment:
         """Run all steps; the seconds that each took."""
         try:
             return self._segment.run_timed(addresses)
+        except _PASSED_ON:
+            raise
         except Exception as error:
             raise self._pack._failure(ALL, self._what, f"raised {describe(error)}") from error
 

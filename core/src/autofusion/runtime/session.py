@@ -13,6 +13,7 @@ from autofusion.fusion.rule import Level
 from autofusion.ir.dtypes import dtype_name
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.types import TensorType
+from autofusion.lowering.contract import NotFinite
 from autofusion.lowering.plan import Plan
 from autofusion.runtime.context import Context
 from autofusion.runtime.executor import Executor, Key, Stage
@@ -48,6 +49,8 @@ class Session:
             stage = self._stage(self.executor.key(given))
             try:
                 return dict(zip(self.graph.output_names, stage.run(given), strict=True))
+            except NotFinite:
+                return dict(zip(self.graph.output_names, self.executor.exact().run(given), strict=True))
             except KernelFailure as failure:  # another kernel takes its place, and the run is repeated
                 self.executor.recover(failure)
 

@@ -14,9 +14,10 @@ from typing import Any
 
 from autofusion.errors import OptionError, nearest
 from autofusion.ir.graph import FUSED, Graph, Node, Value
+from autofusion.lowering.contract import NotFinite
 from autofusion.lowering.plan import Plan, Step
 from autofusion.runtime.context import Context
-from autofusion.runtime.executor import Stage
+from autofusion.runtime.executor import Executor, Stage
 from autofusion.runtime.session import Session
 
 
@@ -36,7 +37,14 @@ def watch(session: Session, names: Iterable[str], inputs: Mapping[str, Any]) -> 
     """
     wanted = value_names(session, names)
     given = session.arguments(inputs)
-    stage = session.executor.stage(session.executor.key(given))
+    try:
+        return _watched(session, session.executor, wanted, given)
+    except NotFinite:
+        return _watched(session, session.executor.exact(), wanted, given)
+
+
+def _watched(session: Session, executor: Executor, wanted: Sequence[str], given: Sequence[Any]) -> Watched:
+    stage = executor.stage(executor.key(given))
     found: dict[str, Any] = {}
     outputs = _watch_stage(stage, session.context, wanted, given, found)
     gone = [name for name in wanted if name not in found]

@@ -44,7 +44,7 @@ def _zero_point(zero: np.ndarray | None, axis_from_end: int, rank: int) -> np.nd
     zero = zero.astype(np.int64)
     if zero.ndim == 1 and zero.size > 1 and rank > 1:
         return np.expand_dims(zero, -1) if axis_from_end == 2 else zero
-    return zero if zero.ndim > 1 else zero.reshape(())if zero.size == 1 else zero
+    return zero if zero.ndim > 1 else zero.reshape(()) if zero.size == 1 else zero
 
 
 def _matmul_integer(node: Node, inputs: Inputs) -> list[Any]:

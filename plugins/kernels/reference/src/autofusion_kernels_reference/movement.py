@@ -85,8 +85,7 @@ _PAD_MODES = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
 def pad(x: np.ndarray, low: list[int], high: list[int], mode: str = "constant", value: Any = None) -> np.ndarray:
     """``x`` with ``low`` and ``high`` elements added at each axis; negative counts remove them (first)."""
     crop = tuple(
-        slice(max(0, -a), max(max(0, -a), size - max(0, -b)))
-        for a, b, size in zip(low, high, x.shape, strict=True)
+        slice(max(0, -a), max(max(0, -a), size - max(0, -b))) for a, b, size in zip(low, high, x.shape, strict=True)
     )
     x = x[crop]
     widths = [(max(0, a), max(0, b)) for a, b in zip(low, high, strict=True)]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from autofusion.cost.target import Target
-from autofusion.lowering.contract import BindContext, TensorView
+from autofusion.lowering.contract import BindContext, NotFinite, TensorView
 from autofusion_kernels_cpu.codegen.epilogue import OperandKind
 from autofusion_kernels_cpu.codegen.isa import host_isa
 from autofusion_kernels_cpu.conv.anchored import Anchored, BoundOperand, Strided, bind_epilogue, strided
@@ -72,7 +73,8 @@ class Winograd:
         blocks = sum(self.plan.splits)
         operands = bind_epilogue(self.parts.epilogue, inputs, blocks, self.lanes, y.shape)
         bias = padded_vector(self.parts.bias, blocks, self.lanes)
-        refs = (Ref(x), Ref(self._weights(context)), Ref(bias), Ref(y), Ref(context.scratch))
+        seen = aligned_zeros(self.threads * self.lanes)
+        refs = (Ref(x), Ref(self._weights(context)), Ref(bias), Ref(y), Ref(context.scratch), Ref(seen))
         function = code.kernel(self.structure, self.parts.epilogue)
         step = NativeStep(
             function,
@@ -82,7 +84,7 @@ class Winograd:
             workers=self.plan.tile_threads * self.plan.filter_threads,
         )
         assert g.filters <= blocks * self.lanes
-        return NativeKernel((step,))
+        return NativeKernel((step,), partial(_check, seen))
 
     # --- weights ------------------------------------------------------------------------------------------------------
     def _weights(self, context: BindContext) -> np.ndarray:
@@ -223,6 +225,13 @@ class Winograd:
             made += [start, count]
             start += count * width
         return made
+
+
+def _check(seen: np.ndarray) -> None:
+    """Raise NotFinite, and forget it, if a thread has seen a sum that is not finite."""
+    if np.isnan(seen).any():
+        seen[...] = 0.0
+        raise NotFinite
 
 
 def _odd_lines(floats: int) -> int:

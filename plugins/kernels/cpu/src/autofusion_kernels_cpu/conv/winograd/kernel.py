@@ -32,8 +32,12 @@ from autofusion_kernels_cpu.conv.tiles import widths
 from autofusion_kernels_cpu.conv.winograd.transforms import multiply, transforms
 from autofusion_kernels_cpu.native.jit import jit
 
-BUFFERS = ("input", "weights", "bias", "output", "scratch")
-"""Buffers before those of the epilogue's operands."""
+BUFFERS = ("input", "weights", "bias", "output", "scratch", "seen")
+"""Buffers before those of the epilogue's operands.
+
+`seen` has a vector for each thread, in which NaN appears if a sum is not finite: what is not finite in a tile's input,
+or overflows on the way, ends up in pixels that do not depend on it.
+"""
 PARAMS = (
     "input_row",
     "input_block",
@@ -201,7 +205,10 @@ class _Emitter:
             else f.at(f.buffer[f"operand{i}"], block * f.param[f"operand{i}.block"])
             for i, kind in enumerate(self.epilogue.kinds)
         ]
-        f.call(self.transform_output, f.args["params"], tiles, m, bias, output, *bases, count, f.const(vectors, I64))
+        seen = f.at(f.buffer["seen"], f.thread * self.lanes)
+        f.call(
+            self.transform_output, f.args["params"], tiles, m, bias, output, *bases, seen, count, f.const(vectors, I64)
+        )
 
     def _transform_input(self, m: Module) -> Function:
         """Transform `count` tiles, one channel block after the other, so that reads follow rows of the input."""
@@ -239,13 +246,13 @@ class _Emitter:
         n, size, lanes, matrix = self.s.side, self.s.tile, self.lanes, transforms(self.s.tile).output
         kinds = self.epilogue.kinds
         operands = names_of(kinds)
-        pointers = ["params", "tiles", "source", "bias", "output", *operands]
+        pointers = ["params", "tiles", "source", "bias", "output", *operands, "seen"]
         g = m.function("transform_output", [(p, PTR) for p in pointers] + [(i, I64) for i in ("count", "vectors")])
         with g:
             half, spill = g.stack(size * n * lanes), g.stack(size * lanes)
             plane = self._parameter(g, "m_plane")
             planes = [plane * (k * n) for k in range(n)]
-            start = [g.args[p] for p in pointers[2:]]
+            start = [g.args[p] for p in pointers[2:-1]]
             with g.loop(0, g.args["vectors"], carry=start, at_least_once=True, opaque=True) as vector:
                 sources, bias, output, *bases = vector.carried
                 shift = g.load(bias, 0)
@@ -258,17 +265,20 @@ class _Emitter:
                         for i, value in enumerate(multiply(g, matrix, [g.load(here, p) for p in planes])):
                             g.store(value, place, i * n * lanes)
                         column.next(g.at(here, plane), g.at(place, lanes))
-                    begin = [half, g.at(output, field["output"]), *own]
+                    begin = [g.load(g.args["seen"], 0), half, g.at(output, field["output"]), *own]
                     with g.loop(0, field["rows"], carry=begin, at_least_once=True, opaque=True) as row:
-                        place, out, *places = row.carried
+                        seen, place, out, *places = row.carried
                         values = multiply(g, matrix, [g.load(place, j * lanes) for j in range(n)])
+                        for value in values:
+                            seen = g.fma(value, g.zero, seen)
                         self._store_row(g, [v + shift for v in values], field["columns"], spill, out, places)
                         steps = [
                             self._parameter(g, f"{name}.row") if kind is OperandKind.TENSOR else 0
                             for name, kind in zip(operands, kinds, strict=True)
                         ]
                         moved = [g.at(p, s) for p, s in zip(places, steps, strict=True)]
-                        row.next(g.at(place, n * lanes), g.at(out, self._parameter(g, "output_row")), *moved)
+                        row.next(seen, g.at(place, n * lanes), g.at(out, self._parameter(g, "output_row")), *moved)
+                    g.store(row.results[0], g.args["seen"], 0)
                     loop.next(g.at(tile, tile_size(self.epilogue), I64), g.at(source, lanes))
                 moved = [
                     p if kind is OperandKind.SCALAR else g.at(p, self._parameter(g, f"{name}.block"))
