@@ -86,8 +86,8 @@ class ZooModel:
     slow: bool = False
     near_zero: float = 0.0
     """Outputs of a smaller magnitude take no part in the mean relative error (see README.md)."""
-    mean_relative: float = 1.5e-5
-    """The mean relative error that is allowed. The aim is 1e-5, which the PP-OCRv4 recogniser misses by 2 %."""
+    mean_relative: float = 1e-5
+    """The mean relative error that is allowed."""
     build: Callable[[Path], None] | None = None
     directory: dict[str, str] = field(default_factory=dict)
     """For a model that is a folder: each file's path within it, and its digest. `member` is then the folder."""

@@ -166,7 +166,7 @@ def test_error_is_about_that_of_a_direct_sum(data):
         found = errors(seed, data)
         largest, mean = found["conv.direct"]
         assert found["conv.winograd2"][0] < 1.5 * largest and found["conv.winograd2"][1] < 1.2 * mean
-        assert found["conv.winograd4"][0] < 4 * largest and found["conv.winograd4"][1] < 3 * mean
+        assert found["conv.winograd4"][0] < 5 * largest and found["conv.winograd4"][1] < 4 * mean
 
 
 @pytest.mark.parametrize("tile", winograd.TILES)

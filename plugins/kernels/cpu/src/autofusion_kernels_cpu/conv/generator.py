@@ -10,8 +10,9 @@ that reads a plain image, and the products of a Winograd transform are this one 
 A *task* is one piece of work of one thread: one group of output channels (`vectors` channel blocks), some rows of
 pixels, some entries of the table. A row is covered by register tiles of a few fixed widths; the last tile of a row is
 moved left so that it ends with the row, and only stores the pixels that no tile before it has stored, so nothing is
-read or written beyond a row. Long sums may be cut in chunks of the table: the first chunk starts from the bias, others
-from what the output holds, the last applies the epilogue. The order of additions never depends on any of this.
+read or written beyond a row. Long sums may be cut in chunks of the table, of whole blocks: the first chunk starts from
+the bias, others add to what the output holds, the last applies the epilogue. The order of additions never depends on
+any of this.
 
 An image without a border around it is *staged*: a task copies the lines that it reads into scratch memory of its
 thread, with zeros around them. There they stay in the cache, and no copy of the whole image is made.
@@ -43,6 +44,7 @@ TASK = (
     "output",
     "table",
     "taps",
+    "block",
     "flags",
     "pixels",
     "begin",
@@ -55,9 +57,9 @@ TASK = (
 )
 """Fields of a task before one offset for each operand of the epilogue and (start, count) for each tile width.
 
-All offsets count floats from the buffer's start but `table`, which counts int64 from the start of the parameters.
-`pixels` is the length of a row, of which the task has those from `begin` to `end`. `stage` counts int64 from the start
-of the parameters to `stage_count` lines (STAGED_LINE) to copy before.
+All offsets count floats from the start of the buffer but `table`: int64 from the start of the parameters. Of its
+`taps` entries, `block` are summed in one go. `pixels` is the length of a row, of which the task has those from `begin`
+to `end`. `stage` counts int64 from the start of the parameters to `stage_count` lines (STAGED_LINE) to copy before.
 """
 STAGED_LINE = ("source", "target", "length")
 """A line to copy: float offsets in the image and in the input, floats (0: a line of zeros)."""
@@ -230,11 +232,14 @@ class _Emitter:
             initial = f.branch(
                 task.first,
                 lambda: self.biases(task, width),
-                lambda: self.store.resumed(output, width),
+                lambda: self.products.wait(self.store.resumed(output, width)),
             )
             pixels = f.at(row.input, x * self.s.pixel)
             ahead = Ahead(loop.carried[0], task.prefetch_end, task.field["prefetch_step"])
-            sums, reached = self.products.sums(task.table, task.field["taps"], task.weights, pixels, initial, ahead)
+            entries, block = task.field["taps"], task.field["block"]
+            sums, reached = self.products.sums(
+                task.table, entries, block, task.weights, pixels, initial, task.first, ahead
+            )
             self.store.tile(sums, width, output, operands, skip, task.last)
             loop.next(reached)
         return loop.results[0]

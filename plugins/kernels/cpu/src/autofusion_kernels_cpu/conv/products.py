@@ -3,6 +3,9 @@
 The k loop is `vectors` loads of weights, one broadcast a pixel, `width * vectors` FMAs, one prefetch. Its trip count is
 data, which also keeps LLVM from unrolling it into a block that its scheduler would spill.
 
+Long sums are taken in blocks of the table, each of which starts from zero, so that rounding errors do not grow with the
+length: a chain of hundreds of additions of one sign loses a digit. What the blocks before have made waits on the stack.
+
 Weights are read strictly in order, so what comes next is known: each k asks for a few bytes more of what follows, so
 that it is there when its turn comes. Spread like this it costs nothing; in bursts it holds up the loads behind it.
 """
@@ -10,6 +13,8 @@ that it is there when its turn comes. Spread like this it costs nothing; in burs
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+import numpy as np
 
 from autofusion_kernels_cpu.codegen.builder import Function
 from autofusion_kernels_cpu.codegen.isa import Isa
@@ -19,6 +24,14 @@ TABLE_ENTRY = 2
 """int64 for each entry of the table: offset in floats, number of k."""
 LINE = 16
 """float32 in a cache line."""
+SUMMED = 128
+"""k that are summed in one go, at least; less than twice as many."""
+
+
+def entries_summed(table: np.ndarray) -> int:
+    """Entries of each block of a table (int64 [entries, 2]) that is summed in one go."""
+    blocks = max(1, int(table[:, 1].sum()) // SUMMED)
+    return max(1, -(-len(table) // blocks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +85,54 @@ class Products:
     def __init__(self, f: Function, structure: Structure) -> None:
         self.f, self.s = f, structure
         self.lanes = structure.isa.lanes
+        self.waiting = f.stack(max(structure.widths) * structure.vectors * self.lanes)
+
+    def wait(self, values: list[Value]) -> list[Value]:
+        """Put accumulators on the stack, and start from zero."""
+        for i, value in enumerate(values):
+            self.f.store(value, self.waiting, i * self.lanes)
+        return [self.f.zero] * len(values)
 
     def sums(
-        self, table: Value, entries: Value, weights: Value, pixels: Value, initial: list[Value], ahead: Ahead
+        self,
+        table: Value,
+        entries: Value,
+        block: Value,
+        weights: Value,
+        pixels: Value,
+        initial: list[Value],
+        fresh: Value,
+        ahead: Ahead,
     ) -> tuple[list[Value], Value]:
-        """The accumulators (pixels outside, vectors inside) after all entries of the table, and how far prefetching
-        has come. `pixels` points to the tile's first pixel; `initial` has the accumulators to start from.
+        """The accumulators (pixels outside, vectors inside) after all entries of the table, `block` of them in one go,
+        and how far prefetching has come. `pixels` points to the tile's first pixel; `initial` has the accumulators to
+        start from. If `fresh` is false, what they shall be added to `wait`s.
         """
+        f = self.f
+        with f.loop(0, entries, step=block, carry=[table, weights, ahead.pointer, *initial], opaque=True) as blocks:
+            part = Ahead(blocks.carried[2], ahead.end, ahead.step)
+            count = f.min(entries - blocks.index, block)
+            entry, columns, reached, *values = self._block(
+                blocks.carried[0], count, blocks.carried[1], pixels, list(blocks.carried[3:]), part
+            )
+            first = f.eq(blocks.index, 0) & fresh
+
+            def added(values: list[Value] = values) -> list[Value]:
+                return [v + f.load(self.waiting, i * self.lanes) for i, v in enumerate(values)]
+
+            values = f.branch(first, lambda values=values: values, added)
+            more = f.lt(blocks.index + block, entries)
+            values = f.branch(more, lambda values=values: self.wait(values), lambda values=values: values)
+            blocks.next(entry, columns, reached, *values)
+        return list(blocks.results[3:]), blocks.results[2]
+
+    def _block(
+        self, table: Value, entries: Value, weights: Value, pixels: Value, initial: list[Value], ahead: Ahead
+    ) -> list[Value]:
+        """Every entry of a block. Returns the advanced pointers to table, weights and prefetching, and accumulators."""
         f, s = self.f, self.s
-        with f.loop(0, entries, carry=[table, weights, ahead.pointer, *initial], opaque=True) as taps:
+        start = [table, weights, ahead.pointer, *initial]
+        with f.loop(0, entries, carry=start, at_least_once=True, opaque=True) as taps:
             entry, columns, reached, *values = taps.carried
             source = f.at(pixels, f.load(entry, 0, I64))
             if s.depthwise:
@@ -92,7 +144,7 @@ class Products:
                     columns, source, f.load(entry, 1, I64), values, Ahead(reached, ahead.end, step)
                 )
             taps.next(f.at(entry, TABLE_ENTRY, I64), columns, reached, *values)
-        return list(taps.results[3:]), taps.results[2]
+        return list(taps.results)
 
     def _dense(self, weights: Value, source: Value, length: Value, values: list[Value], ahead: Ahead) -> list[Value]:
         """Every k of a table entry. Returns the advanced weights and prefetch pointers and the accumulators."""

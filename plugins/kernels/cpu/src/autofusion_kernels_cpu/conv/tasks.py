@@ -14,7 +14,7 @@ import numpy as np
 from autofusion_kernels_cpu.codegen.epilogue import Epilogue
 from autofusion_kernels_cpu.conv import generator
 from autofusion_kernels_cpu.conv.generator import FIRST, LAST
-from autofusion_kernels_cpu.conv.products import TABLE_ENTRY, Structure
+from autofusion_kernels_cpu.conv.products import TABLE_ENTRY, Structure, entries_summed
 from autofusion_kernels_cpu.conv.tiles import Cover, cover
 
 
@@ -219,18 +219,21 @@ class _Writer:
             table, weights = group.tables[variant], group.weights[variant]
             own = [piece for piece in pieces if piece.plane.variant == variant]
             position, before = self._table(table)
-            for start, stop in _chunks(before, -(-chunk_floats // lanes)):
+            block = entries_summed(table)
+            for start, stop in _chunks(before, -(-chunk_floats // lanes), block):
                 flags = (FIRST if start == 0 else 0) | (LAST if stop == len(table) else 0)
                 span = (weights + int(before[start]) * lanes, weights + int(before[stop]) * lanes)
                 for piece in own:
-                    self._task(group, piece, position + start * TABLE_ENTRY, stop - start, flags, span)
+                    self._task(group, piece, position + start * TABLE_ENTRY, (stop - start, block), flags, span)
         if stage is not None:
             at = generator.TASK.index("stage")
             self.tasks[first][at : at + 2] = [self._table_size, len(stage)]
             self._table_parts.append(stage.ravel())
             self._table_size += stage.size
 
-    def _task(self, group: Group, piece: _Piece, table: int, taps: int, flags: int, span: tuple[int, int]) -> None:
+    def _task(
+        self, group: Group, piece: _Piece, table: int, taps: tuple[int, int], flags: int, span: tuple[int, int]
+    ) -> None:
         plane, row = piece.plane, piece.first_row
         counts = _cover(self.structure, plane).counts
         starts, tiles, pixel, seen = [], 0, 0, 0
@@ -256,7 +259,7 @@ class _Writer:
                 group.bias,
                 plane.output + group.output + row * self.output_row,
                 table,
-                taps,
+                *taps,
                 flags,
                 plane.pixels,
                 own[0],
@@ -299,11 +302,11 @@ class _Writer:
         return np.concatenate([np.array(head, np.int64), tasks.ravel(), *self._table_parts]).astype(np.int64)
 
 
-def _chunks(before: np.ndarray, most: int) -> list[tuple[int, int]]:
-    """Ranges of table entries of about `most` k each (0: one range)."""
+def _chunks(before: np.ndarray, most: int, block: int) -> list[tuple[int, int]]:
+    """Ranges of table entries of about `most` k each (0: one range), in whole blocks of entries."""
     entries, total = len(before) - 1, int(before[-1])
     if not most or total <= most or not entries:
         return [(0, entries)]
-    parts = -(-total // most)
-    cuts = sorted({_cut(entries, i, parts) for i in range(parts + 1)})
+    parts, blocks = -(-total // most), -(-entries // block)
+    cuts = sorted({min(_cut(blocks, i, parts) * block, entries) for i in range(parts + 1)})
     return list(itertools.pairwise(cuts))

@@ -14,7 +14,7 @@ from autofusion_kernels_cpu.codegen.epilogue import OperandKind
 from autofusion_kernels_cpu.codegen.isa import host_isa
 from autofusion_kernels_cpu.conv.anchored import Anchored, BoundOperand, Strided, bind_epilogue, strided
 from autofusion_kernels_cpu.conv.geometry import AXES, Geometry
-from autofusion_kernels_cpu.conv.products import LINE
+from autofusion_kernels_cpu.conv.products import LINE, entries_summed
 from autofusion_kernels_cpu.conv.tiles import cover
 from autofusion_kernels_cpu.conv.weights import aligned_zeros, flush_denormals, padded_vector
 from autofusion_kernels_cpu.conv.winograd import kernel as code
@@ -139,6 +139,7 @@ class Winograd:
             "thread_scratch": self.thread_floats,
             "m_start": self.m_start,
             "entries": len(table),
+            "block": entries_summed(table),
             "table": table_at,
             "tiles": tiles_at,
             "output_row": ys.height,

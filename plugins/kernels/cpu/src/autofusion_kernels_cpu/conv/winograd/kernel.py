@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from autofusion_kernels_cpu.codegen.builder import Function, Module
 from autofusion_kernels_cpu.codegen.epilogue import Epilogue, OperandKind
 from autofusion_kernels_cpu.codegen.isa import Isa
-from autofusion_kernels_cpu.codegen.values import I64, PTR, Value
+from autofusion_kernels_cpu.codegen.values import I1, I64, PTR, Value
 from autofusion_kernels_cpu.conv import products
 from autofusion_kernels_cpu.conv.products import Ahead, Products
 from autofusion_kernels_cpu.conv.stores import names as names_of
@@ -49,13 +49,14 @@ PARAMS = (
     "thread_scratch",
     "m_start",
     "entries",
+    "block",
     "table",
     "tiles",
     "output_row",
     "output_block",
 )
 """Parameters before block and row stride of each operand and (floats of a plane's weights, prefetch step) of each
-number of vectors. `entries` and `table` are the products' table (of offsets in V), `tiles` is where tiles are
+number of vectors. `entries`, `block` and `table` are the products' table (of offsets in V), `tiles` is where tiles are
 described; both count int64 from the start of the parameters. Prefetch steps are in bytes, all else is in floats or a
 count.
 """
@@ -184,7 +185,8 @@ class _Emitter:
                     x = f.min(start + inner.index * width, count - width) * self.lanes
                     initial = [f.zero] * (width * vectors)
                     ahead = Ahead(inner.carried[0], end, step)
-                    sums, reached = emitter.sums(table, f.param["entries"], weights, f.at(v, x), initial, ahead)
+                    entries, block, fresh = f.param["entries"], f.param["block"], f.const(1, I1)
+                    sums, reached = emitter.sums(table, entries, block, weights, f.at(v, x), initial, fresh, ahead)
                     target = f.at(m, x)
                     for o in range(vectors):
                         row = f.at(target, f.param["m_block"] * o)
