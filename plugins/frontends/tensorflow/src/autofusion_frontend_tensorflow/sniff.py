@@ -11,6 +11,8 @@ import re
 from pathlib import Path
 from typing import BinaryIO
 
+from autofusion.plugins import filetype
+
 SAVED_MODEL = "saved_model.pb"
 SAVED_MODEL_TEXT = "saved_model.pbtxt"
 
@@ -33,15 +35,11 @@ _MOST_FIELDS = 64
 _GRAPH_TEXT = re.compile(r"(node|library|versions)\s*:?\s*(\{|<|$)|version\s*:\s*\d")
 """How the first line of a GraphDef in text form begins."""
 
-_MAGIC = (
+_EXPORT = (
     (b"PK\x03\x04", "a zip archive (a .keras file or a packed folder): export it with 'model.export(folder)' first"),
-    (b"\x1f\x8b", "a gzip archive: unpack it first"),
     (b"\x89HDF", "an HDF5 file (a Keras model or weights): load it in Keras and 'model.export(folder)'"),
-    (b"\x80\x02", "a Python pickle"),
-    (b"\x80\x04", "a Python pickle"),
-    (b"<!DOCTYPE html", "a web page (the download went wrong)"),
-    (b"<html", "a web page (the download went wrong)"),
 )
+"""What Keras writes, and how it becomes a graph."""
 
 
 def kind_of(path: Path) -> Kind:
@@ -51,8 +49,8 @@ def kind_of(path: Path) -> Kind:
             saved = any((path / name).is_file() for name in (SAVED_MODEL, SAVED_MODEL_TEXT))
             return Kind.FOLDER if saved else Kind.UNKNOWN
         with path.open("rb") as file:
-            head = file.read(4096)
-            if _is_text(head):
+            head = file.read(filetype.HEAD)
+            if filetype.is_text(head):
                 return Kind.TEXT if _looks_like_graph_text(head.decode("utf-8", "ignore")) else Kind.UNKNOWN
             file.seek(0)
             if _walk(file, path.stat().st_size):
@@ -65,35 +63,26 @@ def kind_of(path: Path) -> Kind:
 
 def describe(path: Path) -> str:
     """What the file at ``path`` seems to be, for an error message."""
-    with path.open("rb") as file:
-        head = file.read(4096)
-    if not head:
-        return "an empty file"
-    for magic, kind in _MAGIC:
-        if head.startswith(magic):
+    start = filetype.head(path)
+    for magic, kind in _EXPORT:
+        if start.startswith(magic):
             return kind
-    if b"git-lfs" in head[:64]:
-        return "a Git LFS pointer, not the file itself: fetch it with 'git lfs pull'"
-    if head[4:8] == b"TFL3":
+    if start[4:8] == b"TFL3":
         return "a TensorFlow Lite model, which is another format: use the frozen graph or SavedModel it was made from"
-    if b"\x12\x07pytorch" in head[:64] or (head[:1] == b"\x08" and b"onnx" in head[:64]):
-        return "an ONNX model: give it the suffix .onnx"
-    if _is_text(head):
-        return "a JSON document" if head.lstrip()[:1] in (b"{", b"[") else "a text file"
-    if head[:1] == b"\n":
+    if start[:1] == b"\n" and not filetype.is_text(start):
         return "a GraphDef that is truncated or damaged: copy or export it again"
-    return "of a kind that is not known here"
+    return filetype.describe(start)
 
 
 def _walk(file: BinaryIO, size: int) -> bool:
     """True if the message starts like a GraphDef and nothing in its first fields says otherwise."""
     seen_node = False
     for _ in range(_MOST_FIELDS):
-        tag = _varint(file)
+        tag = filetype.varint(file)
         if tag is None:
             break
         field, wire = tag >> 3, tag & 7
-        value = _varint(file)
+        value = filetype.varint(file)
         if _GRAPH_FIELDS.get(field) != wire or value is None:
             return False
         if wire != _BYTES:
@@ -117,7 +106,7 @@ def _starts_like_a_node(head: bytes, length: int) -> bool:
             return len(head) < length or at > 0
         if head[at : at + 1] != field:
             return False
-        size, at = _varint_at(head, at + 1)
+        size, at = filetype.varint_at(head, at + 1)
         text = head[at : at + size]
         if b"\x00" in text or not text:
             return not text and at >= len(head)
@@ -130,41 +119,8 @@ def _is_saved_model(file: BinaryIO) -> bool:
     head = file.read(32)
     if head[:3] != b"\x08\x01\x12":
         return False
-    _, at = _varint_at(head, 3)
+    _, at = filetype.varint_at(head, 3)
     return head[at : at + 1] in (b"\x0a", b"\x12")
-
-
-def _varint(file: BinaryIO) -> int | None:
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = file.read(1)
-        if not byte:
-            return None
-        value |= (byte[0] & 0x7F) << shift
-        if byte[0] < 0x80:
-            return value
-    return None
-
-
-def _varint_at(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(data):
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            break
-    return value, at
-
-
-def _is_text(head: bytes) -> bool:
-    try:
-        text = head.decode("utf-8")
-    except UnicodeDecodeError as error:
-        if error.start < len(head) - 3:
-            return False
-        text = head[: error.start].decode("utf-8")
-    return bool(text) and all(c.isprintable() or c in "\r\n\t\f" for c in text)
 
 
 def _looks_like_graph_text(text: str) -> bool:
