@@ -249,3 +249,16 @@ def test_lists_as_json(cli: Callable[..., Ended]) -> None:
     assert {"conv.epilogue", "conv.fold_batch_norm"} <= rules
     assert set(cli("switches", "--json").data) == rules
     assert "autofusion-kernels-cpu" in json.dumps(cli("plugins", "--json").data)
+
+
+# --- demo -------------------------------------------------------------------------------------------------------------
+def test_demo(cli: Callable[..., Ended], tmp_path: Path) -> None:
+    ended = cli("demo", "--seconds", "0.1", "--output", "made")
+    assert ended.code == 0
+    for name, title in (("mobilenet_v3_small", "MobileNetV3-Small"), ("resnet18", "ResNet-18")):
+        assert title in ended.out
+        onnx.checker.check_model(onnx.load(tmp_path / "made" / f"{name}.onnx"))
+        data = json.loads((tmp_path / "made" / f"{name}.report.json").read_text())
+        assert data["bench"]["mean_relative"] < 1e-5
+        assert "fused" in (tmp_path / "made" / f"{name}.report.txt").read_text()
+    assert ended.out.count("mean-relative") == ended.out.count("report:") == 2
