@@ -75,7 +75,18 @@ def test_the_overview_lists_refusals_and_leads_to_them(show: Show, small_page: P
     shown.settle()
     assert shown.page.evaluate("autofusion.state.node.origin") == ["branch"]
     shown.key("Escape")
-    assert "Fused sites, by gain" in shown.panel
+    assert "Fused sites, by predicted gain" in shown.panel
+
+
+def test_bars_are_as_long_as_what_they_stand_for(show: Show, small_page: Path) -> None:
+    shown = show(small_page)
+    shown.click("on", "first")
+    was, now = shown.page.evaluate(
+        "['was', 'is'].map(c => document.querySelector(`#panel .meter.${c} span`).getBoundingClientRect().width)"
+    )
+    site = shown.page.evaluate("(({before, after}) => ({before, after}))(autofusion.node('on', 'first').site)")
+    assert 0.05 < site["after"] / site["before"] < 0.95, "a difference that a bar can show"
+    assert now / was == pytest.approx(site["after"] / site["before"], abs=0.02)
 
 
 def test_a_body_opens_and_closes_in_place(show: Show, small_page: Path) -> None:

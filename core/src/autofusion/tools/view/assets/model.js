@@ -128,9 +128,9 @@ function fate(node) {
 
 /** The nodes of the other side that a node stands for, or that stand for it. */
 function counterparts(node) {
-  const top = node.group ? node : node, other = node.side === onSide ? offSide : onSide;
+  const other = node.side === onSide ? offSide : onSide;
   if (node.border) return other.graph.nodes.filter(n => n.border && n.raw.name === node.raw.name && n.raw.op === node.raw.op);
-  return [...new Set(top.origin.map(name => other.byOrigin.get(name)).filter(Boolean))];
+  return [...new Set(node.origin.map(name => other.byOrigin.get(name)).filter(Boolean))];
 }
 
 /** The node to show for a name of the ledger: a node's, a value's, or of something that was rewritten away. */

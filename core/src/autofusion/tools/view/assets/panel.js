@@ -79,7 +79,7 @@ function overview() {
   return [
     h("h1", {}, data.name),
     h("p", {class: "sub"}, "Level " + data.level + " beside level off, on " + data.machine + ". " +
-      (data.loaded ? plural(data.loaded, "operator") + " in the file. " : "") +
+      (data.loaded ? plural(data.loaded, "operator") + " in the file, constants apart. " : "") +
       (measured ? "Times are measured." : "Times are predicted; measure them with --profile.")),
     h("div", {class: "tiles"},
       tile("Steps", String(offSide.steps), String(onSide.steps)),
@@ -87,8 +87,8 @@ function overview() {
       tile("Memory alive at most", bytes(offSide.peak), bytes(onSide.peak)),
       tile("Memory set aside", bytes(offSide.arena), bytes(onSide.arena))),
     verdictBar(),
-    section("fused", "Fused sites, by gain", fusedSites.length, rows(byGain, n =>
-      row(n, gain(n) > 0 ? "\u2212" + time(gain(n)) : "", h("span", {class: "rule"}, n.raw.rule)))),
+    section("fused", "Fused sites, by " + (measured ? "measured" : "predicted") + " gain", fusedSites.length, rows(byGain, n =>
+      row(n, gained(gain(n)), h("span", {class: "rule"}, n.raw.rule)))),
     refusedSection(),
     section("dense", "Dense in small operators", dense.length, dense.length ? rows(dense, regionRow, 5)
       : h("p", {class: "empty"}, "No place has four small operators in a row.")),
@@ -102,7 +102,21 @@ function overview() {
   ];
 }
 
-function gain(node) { return node.site && node.site.before != null ? node.site.before - node.site.after : 0; }
+/** Seconds that the operators of a site take alone less those of the site, as the other times of the page: measured or predicted. */
+function gain(node) {
+  const alone = measuredAlone(node);
+  if (alone != null) return alone - node.seconds;
+  return node.site && node.site.before != null ? node.site.before - node.site.after : 0;
+}
+
+function gained(seconds) {
+  return seconds > 0 ? "\u2212" + time(seconds) : seconds < 0 ? h("span", {class: "warn"}, "+" + time(-seconds)) : "";
+}
+
+function measuredAlone(node) {
+  const others = data.profiled ? counterparts(node) : [];
+  return others.length ? others.reduce((sum, n) => sum + n.seconds, 0) : null;
+}
 
 function verdictBar() {
   const counted = Object.entries(data.counts).filter(([, n]) => n);
@@ -183,8 +197,7 @@ function about(node) {
 }
 
 function siteCard(node) {
-  const r = node.site, others = counterparts(node);
-  const measured = data.profiled && others.length ? others.reduce((sum, n) => sum + n.seconds, 0) : null;
+  const r = node.site, measured = measuredAlone(node);
   return h("div", {class: "card fused-card"},
     h("p", {class: "head"}, chip("fused"), h("span", {class: "rule"}, r.rule)),
     h("p", {}, "Runs in ", h("code", {}, r.kernel || node.raw.kernel), ", as kind ", h("code", {}, r.kind), "."),
@@ -198,7 +211,7 @@ function siteCard(node) {
 
 function compared(label, before, after, words) {
   const most = Math.max(before, after) || 1, less = before > after;
-  const line = (value, name) => h("div", {class: "meter " + name}, h("span", {style: "width:" + Math.max(1, 100 * value / most).toFixed(1) + "%"}), h("i", {}, words(value)));
+  const line = (value, name) => h("div", {class: "meter " + name}, h("span", {style: "--share:" + Math.max(0.01, value / most).toFixed(3)}), h("i", {}, words(value)));
   const change = before ? (less ? "\u2212" + percent(before - after, before) : after > before ? "+" + percent(after - before, before) : "the same") : "";
   return h("div", {class: "compared"}, h("p", {}, label, h("b", {class: less ? "good" : ""}, change)), line(before, "was"), line(after, "is"));
 }
