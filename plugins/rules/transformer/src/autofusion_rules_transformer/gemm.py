@@ -85,11 +85,20 @@ def _is_matrix(value: Value | None) -> bool:
     return value is not None and value.shape is not None and len(value.shape) == 2 and is_float(value)
 
 
-def _check_matrices(match: Match) -> Refusal | None:
-    for value in match.root.inputs[:2]:
+def _no_matrix(product: Node) -> Refusal | None:
+    """Why the factors of ``product`` are no operands of a Gemm; None if they are."""
+    for value in product.inputs[:2]:
         if not _is_matrix(value):
-            return Refusal(f"{match.root.label}: an operand is not a floating-point matrix", value or match.root)
+            reason = f"{product.label}: an operand is not a floating-point matrix"
+            if value is None:
+                return Refusal(reason, product)
+            hint = f"would apply if '{value.name}' had 2 dims" if is_float(value) else ""
+            return Refusal(f"{reason}: '{value.name}' is {value.type}", value, hint)
     return None
+
+
+def _check_matrices(match: Match) -> Refusal | None:
+    return _no_matrix(match.root)
 
 
 def _gemm(match: Match, builder: Builder) -> list[Value]:
@@ -127,9 +136,9 @@ GEMM_TRANSPOSE = RewriteRule(
 
 def _check_bias(match: Match) -> Refusal | None:
     product, bias = match.node("product"), match["bias"]
-    for value in product.inputs:
-        if not _is_matrix(value):
-            return Refusal(f"{product.label}: an operand is not a floating-point matrix", value or product)
+    refusal = _no_matrix(product)
+    if refusal is not None:
+        return refusal
     if bias.const is None:
         return Refusal(f"{match.root.label}: {not_constant(bias)}", bias)
     result = product.output.shape
