@@ -26,9 +26,9 @@ SITES = dict(item.split("=") for item in os.environ.get("TRUST_SITES", "").split
 
 
 def one_channel(x: np.ndarray, operands: list[Any]) -> np.ndarray:
-    """Three parts in ten thousand too large, in one channel."""
+    """Five parts in a hundred thousand too large, in one channel: little more than the tolerance."""
     y = x.copy()
-    y[:, 3] *= np.float32(1.0003)
+    y[:, 3] *= np.float32(1.00005)
     return y
 
 

@@ -87,6 +87,7 @@ def test_a_crash_is_reported_with_what_was_verified_before(blocks_model: Path, f
     assert "running faulty:conv.crash at 'block2.conv1'" in done.stdout and "SIGSEGV" in done.stdout
     data = json.loads((tmp_path / "report.json").read_text())
     assert data["status"] == "crash" and "Fatal Python error" in data["log"]
+    assert f"{blocks_model}, level full, " in done.stdout and data["against"] == "level-off"
 
 
 def test_wrong_questions_are_errors(blocks_model: Path, tmp_path: Path) -> None:

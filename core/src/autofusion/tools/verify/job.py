@@ -5,6 +5,7 @@ Everything found so far is kept as it goes, so that a crash halfway still leaves
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,8 @@ from autofusion.tools.verify.suspect import first_deviation
 from autofusion.tools.verify.tolerance import Tolerances
 
 AGAINST = ("level-off", "framework", "reference")
+KEPT_EVERY = 0.5
+"""Seconds of work on sites after which what is known is kept, for the case that a kernel ends the process."""
 Run = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
@@ -90,9 +93,11 @@ class _Verification:
     def __init__(self, request: Request, progress: Progress) -> None:
         self.request, self.progress = request, progress
         self.tolerances = Tolerances(request.tolerances or {})
+        self.kept = 0.0
         self.data: dict[str, Any] = {
             "model": request.model,
             "against": request.against,
+            "level": request.settings.get("level") or "full",
             "cases": [],
             "sites": [],
             "outputs": [],
@@ -105,6 +110,7 @@ class _Verification:
     def run(self) -> dict[str, Any]:
         request, progress = self.request, self.progress
         registry = default_registry()
+        self._keep()
         progress("loading the model")
         settings = request.settings
         names = {k: tuple(settings.get(k) or ()) for k in ("inputs", "outputs")}
@@ -119,7 +125,9 @@ class _Verification:
         dataset = open_data(Path(request.data), source) if request.data else None
         samples = self._samples(source, dataset)
         exact = self._exact(source, registry) if request.exact else None
-        checker = SiteChecker(full, self.tolerances, request.all_steps, progress=progress)
+        checker = SiteChecker(full, self.tolerances, request.all_steps)
+        checker.progress = lambda doing: self._site(doing, checker)
+        self._keep(checker)
         for sample in samples:
             exact = self._case(sample, full, off, reference, exact, checker)
         if request.speed and request.settings.get("level") != "off":
@@ -147,6 +155,13 @@ class _Verification:
         if checker is not None:
             self.data["sites"] = [r.data() for r in checker.results.values()]
         self.progress.keep(self.data)
+        self.kept = time.monotonic()
+
+    def _site(self, doing: str, checker: SiteChecker) -> None:
+        """``doing`` begins; now and then, keep what is known of the sites before it."""
+        if time.monotonic() - self.kept > KEPT_EVERY:
+            self._keep(checker)
+        self.progress(doing)
 
     # ---- steps 1 and 2 -----------------------------------------------------------------------------------------
 

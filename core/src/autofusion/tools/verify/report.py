@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autofusion.tools.child import ERROR, OK, Ended
+from autofusion.tools.child import OK, Ended
 
 SHOWN = 8
 """Sites that the text lists if all are fine: the ones nearest to their limit."""
@@ -49,10 +49,8 @@ def report_of(ended: Ended, metric_tolerance: float) -> Report:
 
 
 def _ending(ended: Ended) -> Iterator[Problem]:
-    if ended.status == ERROR:
+    if ended.status != OK:
         yield Problem(ended.status, ended.doing, ended.detail)
-    elif ended.status != OK:
-        yield Problem(ended.status, ended.doing, f"{ended.detail}, while {ended.doing}")
 
 
 def _problems(data: Mapping[str, Any], metric_tolerance: float) -> Iterator[Problem]:
