@@ -163,10 +163,11 @@ def test_more_steps_compile_nothing():
         ({}, (1,), "float32", "'R'"),
         ({}, (1, 2), "float64", "float64"),
         ({"activations": ["Sine", "Tanh", "Tanh"]}, (1, 2), "float32", "sine"),
+        ({"layout": 1}, (1, 2), "float32", "no steps"),
     ],
 )
 def test_refusals(attrs, constants, dtype, word):
-    arrays = [np.zeros((2, 1, 3), dtype), np.zeros((1, 8, 3), dtype), np.zeros((1, 8, 2), dtype)]
+    arrays = [np.zeros((2, 0 if "layout" in attrs else 1, 3), dtype), np.zeros((1, 8, 3), dtype), np.zeros((1, 8, 2), dtype)]
     node = make_node("LSTM", arrays, {"hidden_size": 2} | attrs, constants)
     node.output.type = TensorType(np.dtype(dtype), (2, 1, 1, 2))
     answer = offers(node, target_for(RUNNABLE[0]))

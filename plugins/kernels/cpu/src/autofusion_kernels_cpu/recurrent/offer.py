@@ -105,6 +105,8 @@ def _layer(node: Node, lanes: int) -> _Layer | Refused:
     time, batch, inputs = x.static_shape
     if batch_first:
         time, batch = batch, time
+    if not time:
+        return Refused("its sequences have no steps")
     try:
         functions = activations(node, _DEFAULTS[node.op], directions)
     except UnknownActivation as name:
