@@ -8,8 +8,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import autofusion
 from autofusion.tools.bisect import Report as Found
 from autofusion.tools.bisect import bisect
 from autofusion.tools.verify import Report, verify
@@ -162,6 +164,29 @@ sys.exit(int(not np.allclose(full, off, rtol=1e-3)))
     assert [(c.kind, u.rule, u.site) for c in found.culprits for u in c.units] == [
         ("command", "faulty.wrong_axis", "softmax")
     ]
+
+
+@pytest.mark.slow
+def test_a_metric_decides(blocks_model: Path, faults: Faults, tmp_path: Path) -> None:
+    """The labels are what level off says; the metric is no longer what it was, wherever the outputs may be off."""
+    off = autofusion.compile(blocks_model, level="off", threads=1)
+    data = tmp_path / "data"
+    data.mkdir()
+    random = np.random.default_rng(3)
+    for number in range(12):
+        x = random.standard_normal((1, 24, 20, 20)).astype(np.float32)
+        np.savez(data / f"{number:02}.npz", x=x, label=off.run({"x": x})["y"].argmax(-1))
+    found = bisect(
+        blocks_model, data=data, check="top1", threads=2, timeout=TIMEOUT, out=tmp_path / "out",
+        environ=faults(wrong_axis="softmax"),
+    )  # fmt: skip
+    assert [(c.kind, u.rule, u.site) for c in found.culprits for u in c.units] == [
+        ("top1", "faulty.wrong_axis", "softmax")
+    ]
+    assert "1.000000 in the reference" in found.culprits[0].what
+    reproducer = found.culprits[0].reproducer
+    assert reproducer is not None and reproducer.size == "region", found.log
+    assert run_script(Path(reproducer.folder), faults(wrong_axis="softmax")).returncode == 1
 
 
 @pytest.mark.slow

@@ -54,6 +54,17 @@ def test_the_baseline_has_the_shapes_of_the_session() -> None:
     assert [v.tensor.static_shape for v in off.plan.graph.inputs] == [(3, 8, 16, 16)]
 
 
+def test_a_memory_budget_is_kept_or_said_to_be_exceeded(session: Session) -> None:
+    peak = session.plan.peak_bytes
+    kept = af.compile(network(), threads=1, memory_budget=peak)
+    assert f"memory budget: {peak / 1e3:.1f} kB, kept" in explain.summary(kept)
+    assert explain.as_data(kept)["memory_budget"] == peak and explain.as_data(session)["memory_budget"] is None
+    tight = af.compile(network(), threads=1, memory_budget=1000)
+    (told,) = [line for line in explain.summary(tight) if line.startswith("memory budget: 1.0 kB, exceeded by ")]
+    assert f"{(tight.plan.peak_bytes - 1000) / 1e3:.1f} kB" in told
+    assert not any("memory budget" in line for line in explain.summary(session))
+
+
 def test_the_whole_model_as_text(session: Session, off: Session) -> None:
     text = "\n".join(explain.whole(session, off))
     assert f"steps: {len(off.plan.steps)} at level off -> {len(session.plan.steps)}" in text

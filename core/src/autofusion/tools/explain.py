@@ -58,6 +58,7 @@ def as_data(session: Session, baseline: Session | None = None) -> dict[str, Any]
         "steps": [step_data(s) for s in steps],
         **_totals(session),
         **({} if baseline is None else {"before": {"steps": _step_count(baseline), **_totals(baseline)}}),
+        "memory_budget": session.context.options.memory_budget_bytes,
         "rule_seconds": dict(ledger.rule_seconds),
     }
 
@@ -129,10 +130,19 @@ def summary(session: Session, baseline: Session | None = None) -> list[str]:
         before, after = _totals(baseline)["predicted"], _totals(session)["predicted"]
         lines.append(f"predicted: {words.time(before)} at level off -> {words.time(after)}")
     lines.append(memory)
+    budget = session.context.options.memory_budget_bytes
+    if budget is not None:
+        lines.append(f"memory budget: {words.size(budget)}, {_kept(peak_bytes(session), budget)}")
     slow = sorted({f"{s.node.op}" for s in steps if s.pack.oracle})
     if slow:
         lines.append(f"no fast kernel, reference used for: {', '.join(slow)}")
     return lines
+
+
+def _kept(peak: int, budget: int) -> str:
+    if peak <= budget:
+        return "kept"
+    return f"exceeded by {words.size(peak - budget)}: a budget refuses fusions that lift the peak, and cannot do more"
 
 
 def whole(session: Session, baseline: Session | None = None) -> list[str]:

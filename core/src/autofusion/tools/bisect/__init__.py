@@ -20,7 +20,7 @@ from typing import Any
 from autofusion.tools.bisect.job import LOOKS, OUTPUTS, REPEATS, SITES, SPEED, Request
 from autofusion.tools.bisect.minimise import every_culprit, minimal_failing
 from autofusion.tools.bisect.reproducer import SIZES, Reproducer, try_script, write_script
-from autofusion.tools.bisect.variants import COMMAND, FEW, Outcome, Runs, Unit, Variant
+from autofusion.tools.bisect.variants import FEW, Outcome, Runs, Unit, Variant
 from autofusion.tools.child import CRASH, ERROR, HANG, OK, run_job
 from autofusion.tools.metrics import FUNCTION, NAMES
 
@@ -343,7 +343,10 @@ class _Bisection:
     # ---- reproducers -------------------------------------------------------------------------------------------
 
     def _reproduced(self, culprit: Culprit, units: Sequence[Unit], variant: Variant, number: int) -> Culprit:
-        if self.out is None or culprit.kind == COMMAND or culprit.kind not in (*LOOKS, *_ENDED):
+        """The culprit with a reproducer, if one fails on its own: whatever the check was, what a reproducer shows is a
+        crash, a hang, a deviation or a slowdown.
+        """
+        if self.out is None:
             return culprit
         runs, out = self.runs, self.out
         folder = out / f"culprit-{number + 1}"
