@@ -15,6 +15,7 @@ CONTRIBUTED = (
     "template-rules",
     "template-kernels",
     "template-frontend",
+    "tensorflow-bucketize",
 )
 HEAVY = (
     "tensorflow",
@@ -27,6 +28,7 @@ HEAVY = (
     "keras",
     "jax",
     "tflite",
+    "llvmlite",
 )
 PRINT = f"\nprint([m for m in {HEAVY!r} if m in sys.modules], 'numpy' in sys.modules)"
 
@@ -56,14 +58,18 @@ def test_importing_the_package_imports_next_to_nothing(folder: Path) -> None:
 
 def test_listing_plugins_imports_no_framework(folder: Path) -> None:
     code = "sys.argv = ['autofusion', 'plugins']\nfrom autofusion.cli import main\nmain()"
-    _, heavy = imported(folder, code)
+    modules, heavy = imported(folder, code)
     assert heavy.startswith("[]"), heavy
+    generators = [m for m in modules if re.match(r"autofusion_kernels_cpu\.(native|conv|matmul|pointwise)\b", m)]
+    assert not generators, "what a pack implements is stated, not found by importing its kernels"
 
 
 def test_all_packs_are_listed(folder: Path) -> None:
     done = run(folder, ["-m", "autofusion", "plugins"])
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("loaded ") >= 7 + len(CONTRIBUTED)
+    table = [line for line in done.stdout.splitlines() if line.startswith("loaded ")]
+    assert len({line.index("autofusion") for line in table}) == 1 and all(len(line.split()) == 4 for line in table)
 
 
 def test_entry_points_alone_import_no_pack(folder: Path) -> None:

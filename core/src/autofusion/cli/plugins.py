@@ -45,8 +45,11 @@ def command(all_overlaps: bool, as_json: bool) -> None:
             }
         )
     else:
-        for r in records:
-            click.echo(f"{r.status!s:13}{r.group:22}{r.name:14}{r.dist}=={r.version}  {r.detail}".rstrip())
+        columns = [(str(r.status), r.group, r.name, f"{r.dist}=={r.version}") for r in records]
+        widths = [max(map(len, column)) for column in zip(*columns, strict=True)]
+        for r, cells in zip(records, columns, strict=True):
+            aligned = "  ".join(f"{cell:{width}}" for cell, width in zip(cells, widths, strict=True))
+            click.echo(f"{aligned}  {r.detail}".rstrip())
         if not records:
             click.echo(
                 "no plugin is installed: "

@@ -1,7 +1,8 @@
 """The kernel pack: which family of kernels answers for a node, and how bound kernels become one native program.
 
-A family is a sub-package with `OPERATORS` (ordinary operators it runs), `KINDS` (fused kinds, with the version of
-each that it implements) and `offers(node, target)`. The pack knows nothing else of them.
+A family is a sub-package with `OPERATORS` (ordinary operators it runs) and `offers(node, target)`; the fused kinds that
+it implements are stated here, so that they can be listed without importing any generator. The pack knows nothing else
+of them.
 """
 
 from __future__ import annotations
@@ -12,26 +13,38 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from types import ModuleType
 
+from autofusion.cost.detect import instruction_sets
 from autofusion.cost.target import Target
 from autofusion.ir.graph import FUSED, Node
 from autofusion.ir.types import TensorType
 from autofusion.lowering.contract import BoundStep, Memory, Offer, Operand, Refused, Segment, storable
-from autofusion_kernels_cpu.codegen.isa import host_isa, host_isas
+from autofusion_kernels_cpu.codegen.isa import ISAS
 
-FAMILIES = ("conv", "matmul", "attention", "pointwise", "reduction", "pooling", "resize", "movement", "recurrent")
+FAMILIES: Mapping[str, Mapping[str, str]] = {
+    "conv": {"conv": "1"},
+    "matmul": {"matmul": "1"},
+    "attention": {"attention": "1"},
+    "pointwise": {"pointwise": "1"},
+    "reduction": {"reduction": "1", "softmax": "1", "layer_norm": "1"},
+    "pooling": {},
+    "resize": {},
+    "movement": {},
+    "recurrent": {},
+}
+"""Family -> fused kinds, with the version of each that it implements."""
 
 Offers = Callable[[Node, Target], Sequence[Offer] | Refused]
 
 
 def supports(target: Target) -> bool:
-    """True if this machine has the target's instruction set and the generators know it."""
-    return any(isa.name == target.isa for isa in host_isas())
+    """True if this machine has the target's instruction set and the generators know it. LLVM is not asked yet."""
+    return target.isa in ISAS and target.isa in instruction_sets()
 
 
 @functools.cache
-def families() -> tuple[ModuleType, ...]:
-    """The family packages, imported on first use."""
-    return tuple(importlib.import_module(f"autofusion_kernels_cpu.{name}") for name in FAMILIES)
+def families() -> Mapping[str, ModuleType]:
+    """The family packages by name, imported on first use."""
+    return {name: importlib.import_module(f"autofusion_kernels_cpu.{name}") for name in FAMILIES}
 
 
 class CpuPack:
@@ -40,22 +53,18 @@ class CpuPack:
     name = "cpu"
     version = version("autofusion-kernels-cpu")
     oracle = False
+    kinds: Mapping[str, str] = {kind: version for kinds in FAMILIES.values() for kind, version in kinds.items()}
     launch_seconds = 1e-7
     """A step of the native interpreter costs 40 to 70 ns, its barrier included."""
 
     def __init__(self, target: Target) -> None:
-        self.blocks: Sequence[int] = (host_isa(target.isa).lanes,)
-
-    @functools.cached_property
-    def kinds(self) -> Mapping[str, str]:
-        """Fused kinds and the version of each that the families implement."""
-        return {kind: version for family in families() for kind, version in family.KINDS.items()}
+        self.blocks: Sequence[int] = (ISAS[target.isa].lanes,)
 
     @functools.cached_property
     def _operators(self) -> Mapping[str, tuple[Offers, ...]]:
         table: dict[str, tuple[Offers, ...]] = {}
-        for family in families():
-            for name in (*family.OPERATORS, *(f"{FUSED}:{kind}" for kind in family.KINDS)):
+        for label, family in families().items():
+            for name in (*family.OPERATORS, *(f"{FUSED}:{kind}" for kind in FAMILIES[label])):
                 table[name] = (*table.get(name, ()), family.offers)
         return table
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from autofusion_kernels_cpu.attention.offers import KIND, offers
+from autofusion_kernels_cpu.attention.offers import offers
 
 OPERATORS: tuple[str, ...] = ()
-KINDS: Mapping[str, str] = {KIND: "1"}
 
-__all__ = ["KINDS", "OPERATORS", "offers"]
+__all__ = ["OPERATORS", "offers"]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from autofusion_kernels_cpu.movement.offer import offers
 from autofusion_kernels_cpu.movement.operators import MOVEMENTS
 from autofusion_kernels_cpu.movement.steps import between
 
 OPERATORS = tuple(MOVEMENTS)
-KINDS: Mapping[str, str] = {}
 
-__all__ = ["KINDS", "OPERATORS", "between", "offers"]
+__all__ = ["OPERATORS", "between", "offers"]

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from autofusion_kernels_cpu.recurrent.offer import offers
 
 OPERATORS = ("LSTM", "GRU", "RNN")
-KINDS: Mapping[str, str] = {}
 
-__all__ = ["KINDS", "OPERATORS", "offers"]
+__all__ = ["OPERATORS", "offers"]

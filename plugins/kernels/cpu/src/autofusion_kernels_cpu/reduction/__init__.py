@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from autofusion.cost.target import Target
 from autofusion.ir.graph import Node
@@ -12,12 +12,11 @@ from autofusion_kernels_cpu.reduction import offers as sweeping
 from autofusion_kernels_cpu.reduction.problem import ANCHORS
 
 OPERATORS = (lrn.OPERATOR, *sorted(ANCHORS))
-KINDS: Mapping[str, str] = dict.fromkeys(sweeping.KINDS, "1")
 
 
 def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
-    """Offers for a node of one of ``OPERATORS`` or ``KINDS``."""
+    """Offers for a node of one of ``OPERATORS`` or a fused kind of the family."""
     return (lrn if node.op == lrn.OPERATOR else sweeping).offers(node, target)
 
 
-__all__ = ["KINDS", "OPERATORS", "offers"]
+__all__ = ["OPERATORS", "offers"]
