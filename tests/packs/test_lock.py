@@ -33,6 +33,10 @@ OURS = Distribution("af-rules", RULES.replace("VERSION", "1.0"), group="autofusi
 NEWER = replace(OURS, version="2.0", source=RULES.replace("VERSION", "2.0"))
 EXTRA = Distribution("af-extra", GOOD_PACK.format(name="af-extra"))
 
+CONVERTER = Distribution(
+    "af-converter", "def af_converter(call):\n    return None\n", group="autofusion.converters.onnx", name="Fancy"
+)
+
 LOCK = "from pathlib import Path\nfrom autofusion.tools.locking import write\n"
 MODEL = """
 import numpy as np
@@ -134,6 +138,43 @@ def test_what_is_missing_is_named(folder: Path) -> None:
     said = refused(folder, lock)
     assert "af-rules 1.0 is locked, but not installed; pip install 'af-rules==1.0'" in said
     assert "af-pack 1.0 is locked" in said, "all differences at once"
+
+
+CONVERTERS = """
+from autofusion.plugins.converters import Converters
+print([(r.dist, r.version, str(r.status), r.detail) for r in Converters("onnx").records if r.dist == "af-converter"])
+"""
+
+
+def test_converters_of_other_packages_are_locked_like_packs(folder: Path) -> None:
+    CONVERTER.install(folder)
+    lock = locked(folder)
+    entry = next(e for e in tomllib.loads(lock.read_text())["pack"] if e["dist"] == "af-converter")
+    assert entry["version"] == "1.0" and entry["digest"].startswith("sha256:")
+    assert entry["provides"] == ["converters.onnx:Fancy"]
+    done = run(folder, MODEL + CONVERTERS, AUTOFUSION_LOCK=str(lock))
+    assert done.stdout.splitlines()[-1] == "[('af-converter', '1.0', 'loaded', '')]", done.stderr
+
+    source = folder / "af_converter" / "__init__.py"
+    source.write_text(source.read_text() + "\n")
+    assert "af-converter 1.0 has other content than was locked" in refused(folder, lock)
+    uninstall(folder, CONVERTER)
+    assert "af-converter 1.0 is locked, but not installed; pip install" in refused(folder, lock)
+    replace(CONVERTER, version="2.0").install(folder)
+    assert "af-converter is 2.0, the lock says 1.0" in refused(folder, lock)
+    done = run(folder, CONVERTERS, AUTOFUSION_LOCK=str(lock))
+    assert done.stdout.strip() == "[('af-converter', '2.0', 'unpinned', 'the lock says 1.0')]"
+
+    upgraded = run(folder, LOCK + f"print(write(Path({str(lock)!r}), ['af-converter'])[1])")
+    assert upgraded.stdout.strip() == "['af-converter 1.0 -> 2.0']", upgraded.stderr
+    assert run(folder, MODEL, AUTOFUSION_LOCK=str(lock)).returncode == 0
+
+
+def test_converters_that_a_lock_does_not_name_are_not_used(folder: Path) -> None:
+    lock = locked(folder)
+    CONVERTER.install(folder)
+    done = run(folder, CONVERTERS, AUTOFUSION_LOCK=str(lock))
+    assert done.stdout.strip() == "[('af-converter', '1.0', 'unpinned', 'the lock does not name it')]"
 
 
 def test_upgrading_one_pack_leaves_the_others(folder: Path) -> None:

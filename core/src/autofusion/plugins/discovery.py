@@ -109,11 +109,14 @@ def report(records: Iterable[PluginRecord], environ: Mapping[str, str] | None = 
 
 
 def selected(plugins: list[Installed], subset: str | None, records: list[PluginRecord]) -> list[Installed]:
-    """The plugins that AUTOFUSION_PLUGINS names, by plugin or distribution name; all if it is not set."""
+    """The plugins that AUTOFUSION_PLUGINS names, by plugin or distribution name; all if it is not set.
+
+    A name that no plugin or converter of this environment has is recorded as missing.
+    """
     if subset is None:
         return plugins
     names = {n.strip() for n in subset.split(",") if n.strip()}
-    known = {n for p in plugins for n in (p.name, p.dist)}
+    known = {n for p in (*plugins, *installed(converter_groups())) for n in (p.name, p.dist)}
     for name in sorted(names - known):
         records.append(PluginRecord("-", name, "-", "-", Status.MISSING, f"named by {SUBSET}, but not installed"))
     return [p for p in plugins if p.name in names or p.dist in names]
