@@ -61,6 +61,7 @@ def test_reports(blocks_model: Path, faults: Faults, tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
     assert "NOT verified" in done.stdout and "faulty:conv.one_channel" in done.stdout
+    assert "what does it: autofusion bisect, with the same model and options" in done.stdout
     assert (out / "report.txt").read_text() == done.stdout.split("report: ")[0]
     data = json.loads((out / "report.json").read_text())
     assert not data["ok"] and data["problems"][0]["step"] == "sites" and data["problems"][0]["where"] == "block1.conv1"

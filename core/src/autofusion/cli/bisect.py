@@ -8,7 +8,15 @@ from typing import Any
 
 import click
 
-from autofusion.cli.options import compile_options, echo_json, json_option, model_argument, shape_option
+from autofusion.cli.options import (
+    compile_options,
+    echo_json,
+    json_option,
+    model_argument,
+    parse_tolerances,
+    shape_option,
+    tolerance_option,
+)
 
 
 @click.command("bisect")
@@ -27,6 +35,7 @@ from autofusion.cli.options import compile_options, echo_json, json_option, mode
     help="What fails: verify, speed, a metric (with --data), MODULE:FUNCTION, or a command by its exit code.",
 )
 @click.option("--against", default="level-off", show_default=True, help="level-off, framework or reference.")
+@tolerance_option
 @click.option("--decode", default="", metavar="MODULE:FUNCTION", help="For map: outputs -> boxes, scores, classes.")
 @click.option("--metric-tolerance", default=0.0, show_default=True, help="How far the metric may move.")
 @click.option("--samples", default=2, show_default=True, help="Samples of --data to look at.")
@@ -40,7 +49,13 @@ from autofusion.cli.options import compile_options, echo_json, json_option, mode
 @compile_options
 @json_option
 def command(
-    model: Path, shapes: tuple[str, ...], out: Path, as_json: bool, settings: dict[str, Any], **options: Any
+    model: Path,
+    shapes: tuple[str, ...],
+    tolerances: tuple[str, ...],
+    out: Path,
+    as_json: bool,
+    settings: dict[str, Any],
+    **options: Any,
 ) -> None:
     """Find the smallest set of rules and places, or the kernel, that makes MODEL fail.
 
@@ -53,7 +68,15 @@ def command(
 
     settings = {k: str(v) if isinstance(v, Path) else v for k, v in settings.items()}
     say = (lambda line: None) if as_json else (lambda line: click.echo(line, err=True))
-    found = tool.bisect(model, shapes=inputs.parse_shapes(shapes), out=out, say=say, **options, **settings)
+    found = tool.bisect(
+        model,
+        shapes=inputs.parse_shapes(shapes),
+        tolerances=parse_tolerances(tolerances),
+        out=out,
+        say=say,
+        **options,
+        **settings,
+    )
     out.mkdir(parents=True, exist_ok=True)
     text = "\n".join(tool.lines(found)) + "\n"
     (out / "report.txt").write_text(text, encoding="utf-8")

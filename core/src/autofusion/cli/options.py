@@ -28,6 +28,10 @@ shape_option = click.option(
     "--shape", "shapes", multiple=True, metavar="NAME:DIMS", help="Shape of an input, as in x:1,3,48,192. Repeatable."
 )
 
+tolerance_option = click.option(
+    "--tolerance", "tolerances", multiple=True, metavar="TYPE:NUMBER", help="As in f32:1e-5. Repeatable."
+)
+
 
 class _Bytes(click.ParamType):  # type: ignore[type-arg]
     """A number of bytes: ``64M``, ``1.5G`` or plain."""
@@ -142,6 +146,22 @@ def _priorities(stated: tuple[str, ...]) -> dict[str, int | str]:
             raise OptionError(f"priority '{text}' is not of the form RULE=BAND (for example conv.epilogue=early)")
         parse_priority(band)
         found[rule] = band
+    return found
+
+
+def parse_tolerances(stated: tuple[str, ...]) -> dict[str, float]:
+    """``("f32:1e-5",)`` as ``{"f32": 1e-5}``, checked."""
+    from autofusion.errors import OptionError
+    from autofusion.ir.dtypes import dtype_from_name
+
+    found: dict[str, float] = {}
+    for text in stated:
+        name, _, number = text.partition(":")
+        try:
+            found[name] = float(number)
+        except ValueError:
+            raise OptionError(f"tolerance '{text}' is not of the form TYPE:NUMBER (for example f32:1e-5)") from None
+        dtype_from_name(name)
     return found
 
 

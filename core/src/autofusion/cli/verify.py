@@ -8,7 +8,15 @@ from typing import Any
 
 import click
 
-from autofusion.cli.options import compile_options, echo_json, json_option, model_argument, shape_option
+from autofusion.cli.options import (
+    compile_options,
+    echo_json,
+    json_option,
+    model_argument,
+    parse_tolerances,
+    shape_option,
+    tolerance_option,
+)
 
 
 @click.command("verify")
@@ -20,7 +28,7 @@ from autofusion.cli.options import compile_options, echo_json, json_option, mode
     help="An .npz file with an array for each input, or a folder of them. Default: made-up inputs.",
 )
 @click.option("--against", default="level-off", show_default=True, help="level-off, framework or reference.")
-@click.option("--tolerance", "tolerances", multiple=True, metavar="TYPE:NUMBER", help="As in f32:1e-5. Repeatable.")
+@tolerance_option
 @click.option("--all-steps", is_flag=True, help="Judge ordinary steps as well as fused sites.")
 @click.option(
     "--metric",
@@ -56,25 +64,15 @@ def command(
 
     Everything runs in a child process. Exits with 1 if something is beyond its threshold, crashes or hangs.
     """
-    from autofusion.errors import OptionError
-    from autofusion.ir.dtypes import dtype_from_name
     from autofusion.tools import inputs
     from autofusion.tools import verify as tool
     from autofusion.tools.child import dump
     from autofusion.tools.verify.page import page
 
-    stated = {}
-    for spec in tolerances:
-        name, colon, number = spec.partition(":")
-        try:
-            stated[name] = float(number)
-        except ValueError:
-            colon = ""
-        if not colon:
-            raise OptionError(f"tolerance '{spec}' is not of the form TYPE:NUMBER (for example f32:1e-5)")
-        dtype_from_name(name)
     settings = {k: str(v) if isinstance(v, Path) else v for k, v in settings.items()}
-    found = tool.verify(model, shapes=inputs.parse_shapes(shapes), tolerances=stated, **options, **settings)
+    found = tool.verify(
+        model, shapes=inputs.parse_shapes(shapes), tolerances=parse_tolerances(tolerances), **options, **settings
+    )
     text = "\n".join(tool.lines(found)) + "\n"
     if report is not None:
         report.mkdir(parents=True, exist_ok=True)

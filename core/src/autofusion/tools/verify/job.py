@@ -24,7 +24,7 @@ from autofusion.tools.compare import compare
 from autofusion.tools.metrics import Metric, make_metric
 from autofusion.tools.samples import DataSet, Sample, made_up, open_data
 from autofusion.tools.verify.exact import book_session, exact_session, widened
-from autofusion.tools.verify.outputs import compare_outputs, same_bits
+from autofusion.tools.verify.outputs import compare_outputs, far_from_exact, same_bits
 from autofusion.tools.verify.sites import SiteChecker
 from autofusion.tools.verify.speed import lastingly_slow, slow_sites
 from autofusion.tools.verify.suspect import first_deviation
@@ -200,6 +200,7 @@ class _Verification:
             different += not same_bits(got, outputs)
         rows = compare_outputs(got, expected, precise, self.tolerances)
         data["outputs"] += [{"case": name} | row for row in rows]
+        data["notes"] += [f"{name}: {note}" for row in rows if (note := far_from_exact(row))]
         data["repeats"].append({"case": name, "runs": self.request.repeats, "different": different})
         if any(row["reason"] for row in rows):
             progress(f"{name}: looking for the first value that deviates")

@@ -17,6 +17,8 @@ from autofusion.tools.verify.tolerance import LARGEST, Tolerances
 
 AS_GOOD = 4.0
 """Times that the error against the exact output may be larger than the reference's: both are rounding."""
+FAR = 100.0
+"""Times the tolerance that is more than rounding usually makes of an output."""
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:
@@ -68,6 +70,22 @@ def _row(name: str, got: Any, want: Any, exact: Any, tolerances: Tolerances) -> 
     else:
         as_good = False
     return row | {"reason": _reason(apart, row["cosine"], limit, as_good)}
+
+
+def far_from_exact(row: Mapping[str, Any]) -> str:
+    """A sentence if an output is as the reference has it, and both are far from double precision; else empty.
+
+    Rounding in an ill-conditioned network does that, and so does a kernel that both sides run.
+    """
+    if row["reason"] or "exact" not in row:
+        return ""
+    off = min(side["mean_relative"] for side in (row["exact"], row["reference_exact"]))
+    if off <= FAR * row["limit"]:
+        return ""
+    return (
+        f"output {row['output']} is what the reference gives, but both are {off:.1e} from double precision: "
+        "ill-conditioned, or a kernel that both run is wrong; --against reference tells"
+    )
 
 
 def _reason(apart: Difference, angle: float, limit: float, as_good: bool) -> str:

@@ -105,7 +105,14 @@ def lines(report: Report) -> list[str]:
     else:
         result.append(f"NOT verified, {len(report.problems)} problems:")
         result += [f"  {p.step} {p.where}: {p.what}" for p in report.problems]
+        result.append(f"what does it: autofusion bisect{_check(report)}, with the same model and options")
     return result
+
+
+def _check(report: Report) -> str:
+    """The option of ``bisect`` that looks for what was found: for more than speed or a metric it needs none."""
+    first = min(report.problems, key=lambda p: p.step in ("speed", "metrics"))
+    return {"speed": " --check speed", "metrics": f" --check {first.where}"}.get(first.step, "")
 
 
 def _site_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
