@@ -82,6 +82,11 @@ def test_before_and_after_by_operator(session: Session, found: Profile) -> None:
     assert lines[0].startswith("level off ") and f"in {len(found.steps)} steps" in lines[0]
     conv = next(line for line in lines if line.lstrip().startswith("Conv "))
     assert "(2 steps)" in conv and "(1 steps)" in conv
+    site, alone, count = next(row for row in profiler.sites(off, found) if row[0].label == "first + 4 more")
+    names = set(site.step.node.origin)
+    parts = [s for s in off.steps if not s.step.is_reorder and names & set(s.step.node.origin)]
+    assert count == len(parts) == 5 and alone == pytest.approx(sum(s.seconds for s in parts))
+    assert any("( 5 steps)" in line and line.endswith("Fused conv: first + 4 more") for line in lines)
 
 
 def test_steps_of_later_parts_count() -> None:

@@ -15,10 +15,10 @@ from autofusion.cli.options import compile_options, echo_json, json_option, mode
 @model_argument
 @shape_option
 @click.option("--data", type=click.Path(path_type=Path), help="An .npz file with an array for each input.")
-@click.option("--runs", default=20, show_default=True, help="Runs to take medians over.")
+@click.option("--runs", default=20, show_default=True, help="Runs; a step's time is its least.")
 @click.option("--most", default=25, show_default=True, help="How many of the slowest steps to list.")
 @click.option("--trace", type=click.Path(path_type=Path), help="Write a trace for chrome://tracing or Perfetto.")
-@click.option("--before", is_flag=True, help="Also profile level off, and say what fusion changed.")
+@click.option("--before", is_flag=True, help="Also profile level off; say what fusion changed.")
 @compile_options
 @json_option
 def command(
@@ -51,4 +51,4 @@ def command(
         return
     click.echo("\n".join(profile.lines(found, most)))
     if unfused is not None:
-        click.echo("\n".join(["", *profile.compare_lines(unfused, found)]))
+        click.echo("\n".join(["", *profile.compare_lines(unfused, found, most)]))

@@ -15,7 +15,7 @@ from autofusion.cli.options import compile_options, model_argument, shape_option
 @shape_option
 @click.option("--save", "-o", type=click.Path(path_type=Path), help="The page to write. Default: MODEL.html, here.")
 @click.option("--profile", is_flag=True, help="Measure every step, unfused and fused, and colour by time.")
-@click.option("--runs", default=20, show_default=True, help="Runs to take medians over, with --profile.")
+@click.option("--runs", default=20, show_default=True, help="Runs, with --profile; a step's time is its least.")
 @click.option("--data", type=click.Path(path_type=Path), help="An .npz file with an array for each input.")
 @compile_options
 def command(

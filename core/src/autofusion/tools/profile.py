@@ -1,12 +1,12 @@
 """Where the time goes: every step's time against what the machine could do and what the cost model expected.
 
 Native steps are timed inside one run of the whole program, so they are seen in the cache state that they really have.
-The figures are medians over runs; the first runs are left out.
+The figures are the least over runs, the first left out: a step for which all threads wait for one that another program
+holds up takes many times that, in the median as well, and would be taken for the next hot spot.
 """
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -95,8 +95,7 @@ def profile(session: Session, inputs: Mapping[str, Any], runs: int = 20) -> Prof
         if number >= WARM_UP:
             samples.append(times)
     steps = [
-        StepProfile(step, statistics.median(run[i][1] for run in samples), _work(step))
-        for i, (step, _) in enumerate(samples[0])
+        StepProfile(step, min(run[i][1] for run in samples), _work(step)) for i, (step, _) in enumerate(samples[0])
     ]
     target = session.context.target
     memory = max(target.bandwidth_l3 * target.threads, target.bandwidth_memory)
@@ -136,8 +135,24 @@ def lines(found: Profile, most: int = 25) -> list[str]:
     return rows
 
 
-def compare_lines(before: Profile, after: Profile) -> list[str]:
-    """What fusion changed, operator by operator."""
+def sites(before: Profile, after: Profile) -> list[tuple[StepProfile, float, int]]:
+    """The fused sites of ``after``, each with the seconds and the number of the steps that its nodes take in
+    ``before``; the largest change first. Sites whose nodes share a step with others there are left out.
+    """
+    alone = [(frozenset(s.step.node.origin), s.seconds) for s in before.steps if not s.step.is_reorder]
+    found = []
+    for step in after.steps:
+        if step.step.node.op != FUSED:
+            continue
+        origin = frozenset(step.step.node.origin)
+        parts = [(names, seconds) for names, seconds in alone if names & origin]
+        if parts and all(names <= origin for names, _ in parts):
+            found.append((step, sum(seconds for _, seconds in parts), len(parts)))
+    return sorted(found, key=lambda row: -abs(row[1] - row[0].seconds))
+
+
+def compare_lines(before: Profile, after: Profile, most: int = 25) -> list[str]:
+    """What fusion changed: operator by operator, then the ``most`` sites that changed most."""
     rows = [f"level off {1e3 * before.seconds:.3f} ms in {len(before.steps)} steps, fused {1e3 * after.seconds:.3f} ms"]
     rows[0] += f" in {len(after.steps)} steps ({before.seconds / after.seconds:.2f}x)"
     old = {n: (s, c) for n, s, c in before.by("operator")}
@@ -145,6 +160,16 @@ def compare_lines(before: Profile, after: Profile) -> list[str]:
     for name in sorted(old.keys() | new.keys(), key=lambda n: -max(old.get(n, (0, 0))[0], new.get(n, (0, 0))[0])):
         (a, m), (b, n) = old.get(name, (0.0, 0)), new.get(name, (0.0, 0))
         rows.append(f"  {name:26} {1e3 * a:9.3f} ms ({m} steps) -> {1e3 * b:9.3f} ms ({n} steps)")
+    changed = sites(before, after)
+    if changed:
+        rows += ["", "fused sites, what their nodes took alone and what they take:"]
+    for step, seconds, count in changed[:most]:
+        rows.append(
+            f"  {1e6 * seconds:9.1f} us ({count:2} steps) -> {1e6 * step.seconds:9.1f} us  "
+            f"{step.step.kernel:28} {step.what}: {step.label}"
+        )
+    if len(changed) > most:
+        rows.append(f"  and {len(changed) - most} more")
     return rows
 
 
