@@ -106,6 +106,13 @@ def test_views_do_not_make_a_place_dense() -> None:
     assert regions([*nodes, *[{"cls": "pointwise"}] * 3], chain) == [[0, 1, 2, 3, 4, 5]]
 
 
+def test_the_largest_region_has_most_operators_that_take_time() -> None:
+    free, busy = {"cls": "movement", "free": "a view"}, {"cls": "pointwise"}
+    nodes = [*[busy] * 4, *[free] * 4, {"cls": "contraction"}, *[busy] * 5]
+    edges = [[i, i + 1] for i in range(len(nodes) - 1)]
+    assert regions(nodes, edges) == [[9, 10, 11, 12, 13], [0, 1, 2, 3, 4, 5, 6, 7]]
+
+
 def test_measured_times_are_shown_of_both_sides() -> None:
     graph = small()
     session = af.compile(graph, threads=1)

@@ -43,8 +43,12 @@ def regions(nodes: Sequence[Mapping[str, Any]], edges: Sequence[Sequence[int]], 
     for i, is_small in enumerate(small):
         if is_small:
             members.setdefault(root(i), []).append(i)
-    counted = [group for group in members.values() if sum("free" not in nodes[i] for i in group) >= least]
-    return sorted(counted, key=lambda group: (-len(group), group[0]))
+
+    def size(group: list[int]) -> int:
+        return sum("free" not in nodes[i] for i in group)
+
+    counted = [group for group in members.values() if size(group) >= least]
+    return sorted(counted, key=lambda group: (-size(group), group[0]))
 
 
 def _is_small(node: Mapping[str, Any]) -> bool:
