@@ -89,6 +89,21 @@ PACKS: dict[Distribution, str] = {
     Distribution(
         "in-hook", HOOK + "@hookimpl\ndef autofusion_kernel_packs(target):\n    raise KeyError('boom')\n", "6.1"
     ): ("of in-hook==6.1: failed: KeyError: 'boom'"),
+    Distribution("exit-at-import", "raise SystemExit('boom')\n", "6.1"): (
+        "of exit-at-import==6.1: failed: SystemExit: boom"
+    ),
+    rule_pack("exit-in-check", check="raise SystemExit('boom')"): (
+        "rule 'exit-in-check.rewrite' of pack 'exit-in-check' 6.1 raised SystemExit: boom"
+    ),
+    rule_pack("exit-in-grow", grow="raise SystemExit('boom')\n        yield"): (
+        "rule 'exit-in-grow.fuse' of pack 'exit-in-grow' 6.1 raised SystemExit: boom"
+    ),
+    kernel_pack("exit-in-offer", offer="raise SystemExit('boom')"): (
+        "refused by exit-in-offer: it (version 6.1) raised SystemExit: boom"
+    ),
+    kernel_pack("exit-in-kernel", kernel="raise SystemExit('boom')"): (
+        "kernel 'fast' of pack 'exit-in-kernel' 6.1 raised SystemExit: boom"
+    ),
     Distribution("nothing", "x = 1\n", "6.1"): "of nothing==6.1: failed: 'nothing' implements no hook",
     Distribution("wrong-type", HOOK + "@hookimpl\ndef autofusion_kernel_packs(target):\n    return {1: 2}\n", "6.1"): (
         "of wrong-type==6.1: failed: the hook returned dict, expected a list"

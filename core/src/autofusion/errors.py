@@ -8,6 +8,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+PLUGIN_FAULTS: tuple[type[BaseException], ...] = (Exception, SystemExit)
+"""What is caught around a plugin's code: a plugin does not decide when the process ends. An interrupt is the user's."""
+
 
 class AutofusionError(Exception):
     """Root of all errors that Autofusion raises on purpose."""

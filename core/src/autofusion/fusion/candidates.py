@@ -11,6 +11,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence, S
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from autofusion.errors import PLUGIN_FAULTS
 from autofusion.fusion.kernels import Alone, Kernels, Priced, Unwilling
 from autofusion.fusion.ledger import Ledger, Record, Verdict
 from autofusion.fusion.options import BoundRule, Switches
@@ -151,7 +152,7 @@ class Site:
             region = self._region()
             self._exhausted = region is None
             drafted = None if region is None else self._drafted(region)
-        except Exception as error:
+        except PLUGIN_FAULTS as error:
             self._exhausted = True
             self.fail(raised(self.state.bound, error))
             return None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from autofusion.cost.model import CostModel, is_free, is_static
 from autofusion.cost.signature import structure
 from autofusion.cost.target import Target
+from autofusion.errors import PLUGIN_FAULTS
 from autofusion.fusion.kernel_switches import KernelSwitches
 from autofusion.fusion.options import FusionOptions
 from autofusion.ir.graph import FUSED, Node
@@ -135,7 +136,7 @@ class Kernels:
     def _offers(self, pack: KernelPack, node: Node, refusals: list[str]) -> list[Priced]:
         try:
             answer: Sequence[Offer] | Refused = pack.offer(node, self._target)
-        except Exception as error:  # a broken pack is one that does not offer
+        except PLUGIN_FAULTS as error:  # a broken pack is one that does not offer
             refusals.append(f"pack '{pack.name}' {pack.version} raised {type(error).__name__}: {error}")
             return []
         if not isinstance(answer, Sequence):

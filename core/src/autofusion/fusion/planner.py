@@ -12,6 +12,7 @@ import heapq
 import time
 from collections.abc import Iterable, Mapping
 
+from autofusion.errors import PLUGIN_FAULTS
 from autofusion.fusion.candidates import Candidate, FuseRuleState, Site, Workshop
 from autofusion.fusion.kernels import Kernels
 from autofusion.fusion.ledger import Ledger, Record, Verdict
@@ -112,7 +113,7 @@ class Planner:
                     continue
                 try:
                     region = next((r for r in state.rule.grow(node) if isinstance(r, Region)), None)
-                except Exception as error:
+                except PLUGIN_FAULTS as error:
                     state.aside = True
                     self._ledger.add(
                         record(state.bound, Verdict.ERROR, node, [node], reason=raised(state.bound, error))

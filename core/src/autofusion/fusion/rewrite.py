@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from autofusion.errors import PLUGIN_FAULTS
 from autofusion.fusion import transaction
 from autofusion.fusion.facts import arrow
 from autofusion.fusion.ledger import Ledger, Record, Verdict
@@ -78,7 +79,7 @@ class Rewriter:
     def _add(self, bound: BoundRule, rule: RewriteRule) -> None:
         try:
             entry = _Entry(bound, rule, prepared(rule.pattern))
-        except Exception as error:
+        except PLUGIN_FAULTS as error:
             self._ledger.add(unplaced(bound, Verdict.ERROR, raised(bound, error)))
             return
         (self._disabled if bound.disabled_by else self._entries).append(entry)
@@ -136,7 +137,7 @@ class Rewriter:
                     applied = self._try(entry, node)
                 elif self._open:
                     self._open.pop((entry.rule.name, node), None)
-            except Exception as error:
+            except PLUGIN_FAULTS as error:
                 self._put_aside(entry, node, raised(entry.bound, error))
             now = time.perf_counter()
             entry.seconds += now - start
@@ -257,7 +258,7 @@ class Rewriter:
             found = self._decide(entry, node) if glance(node) else None
             if isinstance(found, Record) and found.verdict is Verdict.DISABLED:
                 self._open[(entry.rule.name, node)] = found
-        except Exception as error:
+        except PLUGIN_FAULTS as error:
             self._put_aside(entry, node, raised(entry.bound, error))
         entry.seconds += time.perf_counter() - start
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from autofusion.cost.target import Target
-from autofusion.errors import KernelError
+from autofusion.errors import PLUGIN_FAULTS, KernelError
 from autofusion.fusion.kernel_switches import KernelSwitches
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.lowering.concat import concat_offers
@@ -56,7 +56,7 @@ def candidates(
                 continue
             try:
                 answer = pack.offer(node, target)
-            except Exception as error:  # a broken pack must not take the others down
+            except PLUGIN_FAULTS as error:  # a broken pack must not take the others down
                 answer = Refused(f"it raised {type(error).__name__}: {error}")
             if isinstance(answer, Refused):
                 refusals.append((pack.name, answer.reason))

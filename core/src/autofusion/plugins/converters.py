@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import autofusion
-from autofusion.errors import UnsupportedOperatorError, nearest
+from autofusion.errors import PLUGIN_FAULTS, UnsupportedOperatorError, nearest
 from autofusion.plugins.discovery import (
     CONVERTERS,
     SUBSET,
@@ -82,7 +82,7 @@ class Converters:
                 function = point.entry_point.load()
                 if not callable(function):
                     raise TypeError(f"'{point.entry_point.value}' is a {type(function).__name__}, not a function")
-            except Exception as error:
+            except PLUGIN_FAULTS as error:
                 self._fail(point.record.ended(Status.FAILED, describe(error)))
                 del self._found()[operator]
                 return None

@@ -18,7 +18,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 import autofusion
-from autofusion.errors import PluginError
+from autofusion.errors import PLUGIN_FAULTS, PluginError
 from autofusion.plugins import hookspecs
 from autofusion.plugins.records import LOG, PluginRecord, Status, describe
 from autofusion.plugins.watchdog import limit, within
@@ -201,7 +201,7 @@ def _load(plugin: Installed, manager: pluggy.PluginManager, seconds: float) -> P
         module = within(seconds, plugin.entry_point.load)
         manager.register(module, plugin.name)
         manager.check_pending()  # a hook that no specification knows: most likely misspelt
-    except Exception as error:
+    except PLUGIN_FAULTS as error:
         detail = describe(error)
     else:
         if any(impl.plugin_name == plugin.name for impl in getattr(manager.hook, hook).get_hookimpls()):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autofusion.errors import ModelError, OptionError, PluginError, nearest
+from autofusion.errors import PLUGIN_FAULTS, ModelError, OptionError, PluginError, nearest
 from autofusion.plugins.contents import faults
 from autofusion.plugins.converters import Converters
 from autofusion.plugins.discovery import CONVERTERS, Discovery, converter_groups, discover, report
@@ -209,7 +209,7 @@ class Registry:
                     failed[name] = Status.FAILED, "; ".join(problems)
                 else:
                     provided[name] = list(returned)
-            except Exception as error:
+            except PLUGIN_FAULTS as error:
                 failed[name] = Status.FAILED, describe(error)
         failed |= _clashes(provided)
         self._provided |= {(group, name): items for name, items in provided.items() if name not in failed}
@@ -258,7 +258,7 @@ class Registry:
 def _recognises(frontend: Frontend, path: Path) -> bool:
     try:
         return frontend.recognises(path)
-    except Exception:  # it must not raise; a file that one frontend chokes on may still be another's
+    except PLUGIN_FAULTS:  # it must not raise; a file that one frontend chokes on may still be another's
         return False
 
 

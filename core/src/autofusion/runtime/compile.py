@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from autofusion.cost.detect import usable_cores
 from autofusion.cost.model import CostModel
 from autofusion.cost.target import Target
-from autofusion.errors import AutofusionError, ModelError, OptionError, nearest
+from autofusion.errors import PLUGIN_FAULTS, AutofusionError, ModelError, OptionError, nearest
 from autofusion.fusion.kernel_switches import KernelSwitches
 from autofusion.fusion.numerics import DEFAULT, parse_numerics
 from autofusion.fusion.options import FusionOptions, Switches
@@ -50,7 +50,7 @@ def load(
         return frontend.load(path, LoadOptions(tuple(inputs), tuple(outputs), key))
     except AutofusionError:
         raise
-    except Exception as error:  # a frontend is a plugin: whose fault it is must be told
+    except PLUGIN_FAULTS as error:  # a frontend is a plugin: whose fault it is must be told
         who = f"frontend '{frontend.name}' {frontend.version}"
         raise ModelError(f"{who} failed on '{path}', which it should read or refuse: {describe(error)}") from error
 

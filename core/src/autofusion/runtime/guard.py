@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from autofusion.cost.target import Target
-from autofusion.errors import InputError, KernelError
+from autofusion.errors import PLUGIN_FAULTS, InputError, KernelError
 from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
 from autofusion.lowering.contract import (
@@ -80,7 +80,7 @@ class GuardedPack:
             return Refused(self._aside[ALL])
         try:
             answer = self._pack.offer(node, target)
-        except Exception as error:
+        except PLUGIN_FAULTS as error:
             return Refused(f"it (version {self.version}) raised {describe(error)}")
         if isinstance(answer, Refused):
             return answer
@@ -101,7 +101,7 @@ class GuardedPack:
         def bind(context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]) -> Any:
             try:
                 kernel = offer.bind(context, inputs, outputs)
-            except Exception as error:
+            except PLUGIN_FAULTS as error:
                 raise self._failure(offer.kernel, label, f"raised {describe(error)} when bound") from error
             return _Kernel(kernel, self, offer.kernel, label, outputs) if callable(kernel) else kernel
 
@@ -117,7 +117,7 @@ class GuardedPack:
             return None
         try:
             offer = self._pack.reorder(type_, source, result, target)
-        except Exception as error:
+        except PLUGIN_FAULTS as error:
             LOG.warning("pack '%s' %s raised in reorder: %s", self.name, self.version, describe(error))
             return None
         if not isinstance(offer, Offer) or offer.kernel in self._aside:
@@ -130,7 +130,7 @@ class GuardedPack:
         what = f"{steps[0].node.label}{others}"
         try:
             segment = self._pack.assemble(steps, memory, target)
-        except Exception as error:
+        except PLUGIN_FAULTS as error:
             raise self._failure(ALL, what, f"raised {describe(error)} when assembled") from error
         if segment is None:
             raise self._failure(ALL, what, "bound kernels that are not callable, but assembles none")
@@ -151,7 +151,7 @@ class _Kernel:
             results: Sequence[Any] = self._kernel(arrays)
         except _PASSED_ON:
             raise
-        except Exception as error:
+        except PLUGIN_FAULTS as error:
             raise self._pack._failure(self._name, self._label, f"raised {describe(error)}") from error
         if self._expected:
             self._check(results)
@@ -181,7 +181,7 @@ class _Segment:
             self._segment.run(addresses, start, stop)
         except _PASSED_ON:
             raise
-        except Exception as error:
+        except PLUGIN_FAULTS as error:
             raise self._pack._failure(ALL, self._what, f"raised {describe(error)}") from error
 
     def run_timed(self, addresses: Sequence[int]) -> Sequence[float]:
@@ -190,7 +190,7 @@ class _Segment:
             return self._segment.run_timed(addresses)
         except _PASSED_ON:
             raise
-        except Exception as error:
+        except PLUGIN_FAULTS as error:
             raise self._pack._failure(ALL, self._what, f"raised {describe(error)}") from error
 
 
