@@ -215,6 +215,16 @@ def test_inputs_and_outputs_can_be_named(model: Path) -> None:
         af.load(model, inputs=["y"])
 
 
+def test_inputs_of_which_only_the_shape_or_nothing_counts(tmp_path: Path) -> None:
+    def build() -> None:
+        x, y, z = (tf.compat.v1.placeholder(tf.float32, X.shape, name=n) for n in ("x", "y", "z"))
+        with tf.control_dependencies([y]):
+            two = tf.constant(2.0)
+        tf.add(z * two, tf.ones_like(x), name="out")
+
+    check(graph_v1(tmp_path / "m.pb", build), {"x": X, "y": X, "z": X})
+
+
 def test_inputs_that_do_not_suffice(tmp_path: Path) -> None:
     path = frozen(tmp_path / "m.pb", lambda x, y: tf.exp(x) + y, specs_of([X, X]))
     exp = next(n.name for n in parsed(path).node if n.op == "Exp")

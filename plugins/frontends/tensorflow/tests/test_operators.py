@@ -131,6 +131,26 @@ case(
     lambda x: tf.compat.v1.nn.fused_batch_norm(x, positive(4), normal(4), epsilon=0.01)[0],
     IMAGE,
 )
+for version in (raw.FusedBatchNorm, raw.FusedBatchNormV3):
+    case(
+        f"batch_statistics_{version.__name__}",
+        lambda x, o=version: o(x=x, scale=positive(4), offset=normal(4), mean=[], variance=[], is_training=True)[:3],
+        IMAGE,
+    )
+case(
+    "batch_statistics_moved",
+    lambda x: raw.FusedBatchNormV3(
+        x=x, scale=positive(4), offset=normal(4), mean=normal(4), variance=positive(4), exponential_avg_factor=0.3
+    )[:3],
+    IMAGE,
+)
+case(
+    "batch_statistics_of_halves",
+    lambda x: raw.FusedBatchNormV3(x=tf.cast(x, tf.float16), scale=positive(4), offset=normal(4), mean=[], variance=[])[
+        1:3
+    ],
+    IMAGE,
+)
 case(
     "batch_normalization",
     lambda x: nn.batch_normalization(x, normal(4), positive(4), normal(4), positive(4), 1e-3),
@@ -480,11 +500,13 @@ def test_operator_with_free_sizes(name: str, tmp_path: Path) -> None:
     agree(tmp_path / "model.pb", function, *arrays, free=free, rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("form", ["half_pixel_centers", "align_corners", None])
 @pytest.mark.parametrize("size", [(18, 16), (13, 7)])
-def test_bicubic(half: bool, size: tuple[int, int], tmp_path: Path) -> None:
-    # TensorFlow takes its coefficients from a table of 1024 steps, which the exact polynomial differs from.
+def test_bicubic(form: str | None, size: tuple[int, int], known: bool, tmp_path: Path) -> None:
+    # TensorFlow takes its coefficients from a table of 1024 steps; without sizes we have only the exact polynomial.
     def function(x: Any) -> Any:
-        return raw.ResizeBicubic(images=x, size=size, half_pixel_centers=half)
+        return raw.ResizeBicubic(images=x, size=size, **({form: True} if form else {}))
 
-    agree(tmp_path / "model.pb", function, IMAGE, rtol=1e-3, atol=5e-3)
+    tolerance = {"rtol": 1e-5, "atol": 1e-5} if known else {"rtol": 1e-3, "atol": 5e-3}
+    agree(tmp_path / "model.pb", function, IMAGE, free=() if known else (1, 2), **tolerance)

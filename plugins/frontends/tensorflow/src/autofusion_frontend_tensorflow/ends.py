@@ -1,6 +1,8 @@
-"""Finds the outputs of a bare graph: the nodes that nobody reads."""
+"""Finds the ends of a bare graph: nodes that nobody reads are outputs, placeholders before them are inputs."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from autofusion.errors import ModelError
 from autofusion_frontend_tensorflow.registry import output_names
@@ -50,6 +52,22 @@ def _downstream(body: Body) -> set[str]:
             found.add(name)
             stack.extend(readers.get(name, ()))
     return found
+
+
+def placeholders(body: Body, outputs: Sequence[str]) -> list[str]:
+    """The placeholders that TensorFlow needs to be fed for ``outputs``, in the order of the file.
+
+    Also where only the shape counts, or where folding the shape has left no more than a control edge: whoever runs the
+    model feeds them.
+    """
+    found: set[str] = set()
+    stack = list(outputs)
+    while stack:
+        node = body.nodes.get(stack.pop())
+        if node is not None and node.name not in found:
+            found.add(node.name)
+            stack += [*(ref[0] for ref in node.inputs), *node.controls]
+    return [n.name for n in body.nodes.values() if n.name in found and n.op in ("Placeholder", "PlaceholderV2")]
 
 
 def name_of(ref: Ref) -> str:

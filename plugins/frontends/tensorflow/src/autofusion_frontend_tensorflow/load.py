@@ -40,6 +40,9 @@ def import_graph(source: files.Source, path: Path, options: LoadOptions) -> Grap
     scope = Scope(model, graph, raised(written))
     chosen = _preset(scope, source, options.inputs)
     values = scope.resolve([ref for _, ref in outputs])
+    if not chosen:
+        fed = ends.placeholders(written, [ref[0] for _, ref in outputs])
+        scope.resolve([(name, 0) for name in fed if name in scope.body.nodes])
     for (name, _), value in zip(outputs, values, strict=True):
         graph.add_output(value, name)
     graph.prune()
@@ -97,9 +100,8 @@ def _type_of(scope: Scope, ref: Ref) -> TensorType:
 
 def _order_inputs(graph: Graph, scope: Scope, source: files.Source, chosen: Sequence[Value]) -> None:
     """Inputs in the order of the signature or the file; those that the user named must suffice."""
-    used = [v for v in graph.inputs if v.use_count]
     if chosen:
-        missing = [v.name for v in used if v not in chosen]
+        missing = [v.name for v in graph.inputs if v.use_count and v not in chosen]
         if missing:
             names = ", ".join(v.name for v in chosen)
             raise OptionError(f"inputs {names} do not suffice: the outputs also need {', '.join(missing)}")
@@ -107,7 +109,7 @@ def _order_inputs(graph: Graph, scope: Scope, source: files.Source, chosen: Sequ
         return
     public = {ref: name for name, ref in source.inputs.items()}
     place: dict[Any, int] = {name: i for i, name in enumerate([*(r[0] for r in public), *scope.body.nodes])}
-    values = sorted(used, key=lambda v: place[v.name])
+    values = sorted(graph.inputs, key=lambda v: place[v.name])
     for value in values:
         value.name = public.get((value.name, 0), value.name)
     graph.inputs[:] = values

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from autofusion.ir.graph import Value
 from autofusion_frontend_tensorflow.call import Call
 from autofusion_frontend_tensorflow.layout import Layout, layout_of
@@ -34,11 +36,30 @@ def fused_batch_norm(call: Call) -> list[Value]:
     rank = call.rank(x)
     layout = layout_of(call, rank - 2)
     epsilon = float(call.attr("epsilon", 1e-4))
-    if call.attr("is_training", True):
-        y, mean, variance = _by_batch(call, layout, x, scale, offset, epsilon)
-    else:
+    count = 6 if call.op.endswith("V3") else 5
+    if not call.attr("is_training", True):
         y = normalised(call, layout, x, (scale, offset, mean, variance), epsilon)
-    return [y, mean, variance, mean, variance, variance][: 6 if call.op.endswith("V3") else 5]
+        return [y, mean, variance, mean, variance, variance][:count]
+    y, own_mean, own_variance = _by_batch(call, layout, x, scale, offset, epsilon)
+    sample = call.emit("Mul", own_variance, _unbiased(call, x, own_mean))
+    running = [_moved(call, mean, own_mean), _moved(call, variance, sample)]
+    return [y, *running, own_mean, own_variance, own_variance][:count]
+
+
+def _unbiased(call: Call, x: Value, mean: Value) -> Value:
+    """n / (n - 1) for the n values of a channel: what makes their variance that of a sample. One for a single value."""
+    n = call.cast(call.emit("Div", call.emit("Size", x), call.emit("Size", mean)), np.float32)
+    one = call.const(1, np.float32)
+    return call.cast(call.emit("Div", n, call.emit("Max", call.emit("Sub", n, one), one)), call.dtype(mean))
+
+
+def _moved(call: Call, old: Value, new: Value) -> Value:
+    """The running statistic after a batch; without a factor there is no old one, and its operand may be empty."""
+    factor = float(call.attr("exponential_avg_factor", 1.0))
+    if factor == 1:
+        return new
+    kept, added = call.like(1 - factor, old), call.like(factor, new)
+    return call.emit("Add", call.emit("Mul", old, kept), call.emit("Mul", new, added))
 
 
 for _op, _outputs in _BATCH_NORM:
@@ -48,7 +69,11 @@ for _op, _outputs in _BATCH_NORM:
 def _by_batch(
     call: Call, layout: Layout, x: Value, scale: Value, offset: Value, epsilon: float
 ) -> tuple[Value, Value, Value]:
-    """Training mode: the statistics are those of the batch itself, as TensorFlow computes them too."""
+    """Training mode: the statistics are those of the batch itself, as TensorFlow computes them too.
+
+    Only the data may be of a narrower type; all else has that of the parameters.
+    """
+    narrow, x = call.dtype(x), call.cast(x, call.dtype(scale))
     axes = call.ints([0, *layout.axes])
     mean = call.emit("ReduceMean", x, axes, keepdims=1)
     centred = call.emit("Sub", x, mean)
@@ -58,7 +83,7 @@ def _by_batch(
         scale, offset = (call.reshape(v, [-1, *[1] * layout.spatial]) for v in (scale, offset))
     y = call.emit("Add", call.emit("Mul", call.emit("Div", centred, deviation), scale), offset)
     flat = call.ints([-1])
-    return y, call.emit("Reshape", mean, flat), call.emit("Reshape", variance, flat)
+    return call.cast(y, narrow), call.emit("Reshape", mean, flat), call.emit("Reshape", variance, flat)
 
 
 @converter("BatchNormWithGlobalNormalization")

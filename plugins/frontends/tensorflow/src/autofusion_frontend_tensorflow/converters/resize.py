@@ -55,18 +55,53 @@ def nearest(call: Call) -> Value:
 
 @converter("ResizeBicubic")
 def bicubic(call: Call) -> Value:
-    """Keys' kernel: with half pixels a = -0.5 and what lies outside left out, else a = -0.75."""
+    """Keys' kernel: with half pixels a = -0.5 and what lies outside left out, else a = -0.75.
+
+    TensorFlow reads the kernel from a table. Where sizes are known, so do we: as matrices, one for each direction.
+    """
     coordinates = _coordinates(call)
     half = coordinates == "half_pixel"
+    x, sizes = _floating(call), call.operand(1).const
+    call.rank(x)
+    assert x.shape is not None
+    rows, columns = x.shape[1], x.shape[2]
+    if sizes is not None and isinstance(rows, int) and isinstance(columns, int):
+        height, width = (int(n) for n in sizes)
+        vertical, horizontal = _cubic(rows, height, coordinates), _cubic(columns, width, coordinates)
+        return _by_matrices(call, call.cast(x, np.float32), vertical, horizontal)
     value = _resized(
         call,
-        _floating(call),
+        x,
         mode="cubic",
         coordinate_transformation_mode=coordinates,
         cubic_coeff_a=-0.5 if half else -0.75,
         exclude_outside=int(half),
     )
     return call.cast(value, np.float32)
+
+
+def _cubic(size: int, wanted: int, coordinates: str) -> np.ndarray:
+    """Weights [wanted, size] of Keys' kernel, whose argument is a multiple of 1 / 1024."""
+    half = coordinates == "half_pixel"
+    aligned = coordinates == "align_corners" and wanted > 1
+    scale = np.float32(size - 1) / np.float32(wanted - 1) if aligned else np.float32(size) / np.float32(wanted)
+    shift = np.float32(0.5 if half else 0)
+    place = (np.arange(wanted, dtype=np.float32) + shift) * scale - shift
+    first = np.floor(place)
+    offset = np.rint((place - first) * np.float32(1024)) / 1024
+    columns = first.astype(int)[:, None] + np.arange(-1, 3)
+    distance = np.abs(offset[:, None] - np.arange(-1, 3))
+    a = -0.5 if half else -0.75
+    near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
+    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
+    weights = np.where(distance <= 1, near, far)
+    inside = np.clip(columns, 0, size - 1)
+    if half:
+        weights = np.where(inside == columns, weights, 0)
+        weights = weights / weights.sum(axis=1, keepdims=True)
+    matrix = np.zeros((wanted, size))
+    np.add.at(matrix, (np.arange(wanted)[:, None], inside), weights)
+    return matrix
 
 
 def _weights(size: int, wanted: int, align: bool) -> np.ndarray:
@@ -90,6 +125,10 @@ def area(call: Call) -> Value:
     rows, columns = x.shape[1], x.shape[2]
     if not isinstance(rows, int) or not isinstance(columns, int):
         call.fail(f"the size of '{x.name}' must be known, found {x.type}")
-    first = _LAYOUT.first(call, x)
-    wide = call.emit("MatMul", first, call.const(_weights(columns, width, align).T, np.float32))
-    return _LAYOUT.back(call, call.emit("MatMul", call.const(_weights(rows, height, align), np.float32), wide))
+    return _by_matrices(call, x, _weights(rows, height, align), _weights(columns, width, align))
+
+
+def _by_matrices(call: Call, x: Value, vertical: np.ndarray, horizontal: np.ndarray) -> Value:
+    """``x`` with every column a product with ``vertical`` [height, rows], and every row with ``horizontal``."""
+    wide = call.emit("MatMul", _LAYOUT.first(call, x), call.const(horizontal.T, np.float32))
+    return _LAYOUT.back(call, call.emit("MatMul", call.const(vertical, np.float32), wide))
