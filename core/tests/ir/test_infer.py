@@ -357,6 +357,7 @@ def test_unknown_operators_leave_types_alone() -> None:
         ("Conv", [(1, 3, 8, 8), (8, 4, 3, 3)], {}, "input channels and weight channels times group 1 must be equal"),
         ("Conv", [(1, 4, 8, 8), (9, 2, 3, 3)], {"group": 2}, "output channels must be a multiple of 2, found 9"),
         ("Conv", [(1, 3, 2, 2), (8, 3, 5, 5)], {}, "a window of 5 does not fit an axis of 2"),
+        ("ConvTranspose", [(1, 3, 2), (3, 8, 2)], {"pads": [2, 2]}, "pads take 4 from an axis of 3"),
         ("Conv", [(1, 3, 8, 8), (8, 3, 3, 3)], {"pads": [1, 1]}, r"'pads' must have 4 entries, found \[1, 1\]"),
         ("Conv", [(1, 3, 8, 8), (8, 3, 3, 3)], {"auto_pad": "SAME"}, "'auto_pad' must be NOTSET"),
         ("Concat", [(2, 3), (2, 3)], {"axis": 2}, "axis 2 is out of range, expected -2 to 1 for 2 axes"),

@@ -502,3 +502,10 @@ def test_every_version_of_every_operator_says_its_attributes_in_the_current_set(
         if names | retyped or len(old.inputs) > len(new.inputs):
             lost.append((old.name, old.since_version, sorted(names | retyped)))
     assert not lost
+
+
+@pytest.mark.parametrize("scales", [(2, 3), (0.6, 0.4), (0.6, 2.3)], ids=str)
+def test_first_resize_by_computed_scales(scales: tuple[float, ...]) -> None:
+    x = np.random.default_rng(0).standard_normal((1, 1, 8, 9)).astype(np.float32)
+    inputs = {"x": x, "s": np.float32([1, 1, *scales])}
+    check_against_ort(model([helper.make_node("Resize", ["x", "s"], ["y"])], inputs, ["y"], opset=10), inputs)

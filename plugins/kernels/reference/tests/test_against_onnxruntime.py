@@ -116,6 +116,12 @@ def test_max_pool_indices_of_volumes(order: int) -> None:
     _check("volume", "MaxPool", [x], outputs=2, **attrs)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32])
+def test_resize_of_integers(dtype: Any) -> None:
+    x = _random("integers").integers(0 if dtype == np.uint8 else -9, 9, (1, 2, 7, 6)).astype(dtype)
+    _check("integers", "Resize", [x, None, np.array([1, 1, 0.6, 1.7], F32)], mode="linear")
+
+
 _NEAREST = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
 _TRANSFORMS = ["half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"]
 

@@ -100,7 +100,10 @@ def _infer_conv_transpose(node: Node) -> Sequence[Type | None]:
         whole = (size - 1) * strides[i] + extra[i] + (taps - 1) * dilations[i] + 1
         # "Same" crops to size * stride; a kernel smaller than the stride does not reach that far.
         padded = 0 if auto_pad == "VALID" else sum(pads[i])
-        spatial.append(min(whole, size * strides[i]) if same else whole - padded)
+        result = min(whole, size * strides[i]) if same else whole - padded
+        if result < 0:
+            shapes.fail(node, f"its pads take {padded} from an axis of {whole}")
+        spatial.append(result)
     return shapes.only(shapes.of(dtype, (dims[0], outputs, *spatial)))
 
 

@@ -134,7 +134,8 @@ def _resize(node: Node, inputs: Inputs) -> list[Any]:
             y = _apply(_weights(node, mode, size, position, scales[i]), y, axis)
     if transform == "tf_crop_and_resize":
         y = np.where(beyond, node.attr("extrapolation_value", 0.0), y)
-    return [_to_dtype(y, x.dtype)]
+    # Integers are cut off, but for antialiasing, which is of images and rounds: so do the runtimes.
+    return [_to_dtype(y if not node.attr("antialias", 0) or x.dtype.kind not in "iu" else np.rint(y), x.dtype)]
 
 
 def _apply(matrix: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
@@ -157,7 +158,7 @@ def _apply(matrix: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
 def _to_dtype(y: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if dtype.kind in "iu" and y.dtype.kind == "f":
         info = np.iinfo(dtype)
-        return np.clip(np.rint(y), info.min, info.max).astype(dtype)
+        return np.clip(np.trunc(y.astype(np.float32)), info.min, info.max).astype(dtype)
     return y.astype(dtype)
 
 

@@ -34,15 +34,16 @@ def _asymmetric(call: Call, x: Value, scales: Value, mode: str) -> list[Value]:
     if mode != "nearest":
         return call.result("Resize", [x, None, scales], attrs)
     # Where it shrinks, the nearest element is rounded up, elsewhere down: so did the runtimes of that time.
+    shrunk, grown = attrs | {"nearest_mode": "ceil"}, attrs | {"nearest_mode": "floor"}
     data = scales.const
-    if data is not None and (data < 1).any():
-        if (data <= 1).all():
-            return call.result("Resize", [x, None, scales], attrs | {"nearest_mode": "ceil"})
-        grown = call.const(np.maximum(data, 1), np.float32, "grow")
-        x = call.emit("Resize", x, None, grown, nearest_mode="floor", **attrs)
-        shrink = call.const(np.minimum(data, 1), np.float32, "shrink")
-        return call.result("Resize", [x, None, shrink], attrs | {"nearest_mode": "ceil"})
-    return call.result("Resize", [x, None, scales], attrs | {"nearest_mode": "floor"})
+    if data is not None and (data >= 1).all():
+        return call.result("Resize", [x, None, scales], grown)
+    if data is not None and (data <= 1).all():
+        return call.result("Resize", [x, None, scales], shrunk)
+    # Of two steps, one does nothing on an axis; where a scale is computed, which of them is seen once it is.
+    one = call.const(1, np.float32, "one")
+    x = call.emit("Resize", x, None, call.emit("Max", scales, one), **grown)
+    return call.result("Resize", [x, None, call.emit("Min", scales, one)], shrunk)
 
 
 @converter("Resize", since=11)
