@@ -11,7 +11,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from tf_graphs import check, expected, frozen, specs_of  # noqa: E402
+from tf_graphs import check, expected, frozen, graph_v1, specs_of  # noqa: E402
 
 import autofusion as af  # noqa: E402
 import zoo  # noqa: E402  (after the skip)
