@@ -13,9 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from network import write
 
 import zoo
 from autofusion.errors import InputError, OptionError
+from autofusion.ir.text import from_text
 from autofusion.tools.verify import verify
 
 Faults = Callable[..., dict[str, str]]
@@ -103,6 +105,21 @@ def test_wrong_questions_are_errors(blocks_model: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", y=np.zeros(3))
     with pytest.raises(InputError, match=r"has none of the inputs 'x'; found 'y'"):
         verify(blocks_model, data=tmp_path / "a.npz")
+
+
+def test_made_up_inputs_that_the_model_does_not_take(tmp_path: Path) -> None:
+    graph = from_text(
+        """
+graph @pairs(%x: f32[n, 3]) -> (y: f32[?, ?]) {
+  %shape = constant dense<[5, 2]> : i64[2]
+  %y = Reshape(%x, %shape)
+  return %y
+}
+"""
+    )
+    model = write(graph, tmp_path / "pairs.onnx")
+    with pytest.raises(InputError, match=r"made-up inputs do not suit the model .*; state others with --data"):
+        verify(model, shapes={"x": (4, 3)})
 
 
 @pytest.mark.parametrize("against", ["framework", "reference"])

@@ -90,6 +90,22 @@ def test_a_node_inside_a_site(session: Session) -> None:
     assert "runs with 4 other nodes in cpu:conv" in text and "slower: cpu:conv" in text
 
 
+def test_a_node_that_no_rule_looked_at_says_what_is_beside_it(session: Session) -> None:
+    lines = explain.node(session, "pooled")
+    assert not any(r.site == "pooled" or "pooled" in r.nodes for r in session.ledger.records)
+    at = lines.index("  no rule found a site with it; beside it are:")
+    assert lines[at + 1].strip() == "'branch' from Conv 'branch', read by Fused pointwise 'kept' as well"
+    assert lines[at + 2].strip().startswith("'pooled' for ")
+    assert not any("beside it" in line for line in explain.node(session, "branch"))
+
+
+def test_each_kernel_that_lost_is_named_once(session: Session) -> None:
+    for step in session.plan.steps:
+        told = [line.partition(", predicted")[0] for line in explain._slower(step)]
+        assert len(told) == len(set(told)) == len({kernel for kernel, _ in step.losers})
+        assert f"    slower: {step.kernel}" not in told
+
+
 def test_a_refused_node_and_a_fused_one_by_its_name_in_the_plan(session: Session) -> None:
     refused = "\n".join(explain.node(session, "branch"))
     assert "not fused by:" in refused and "illegal at 'branch'" in refused

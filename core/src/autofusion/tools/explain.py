@@ -234,6 +234,8 @@ def node(session: Session, name: str) -> list[str]:
     lines += _part("rewritten by", (f"[{r.rule}] {' + '.join(r.nodes)}" for r in rewritten))
     lines += _part("fused by", (line for r in fused for line in _fused(r)))
     lines += _part("not fused by", (line for r in others for line in _refused(r)))
+    if not about:
+        lines += _part("no rule found a site with it; beside it are", _beside(session, name))
     lines += _runs(session, name)
     return lines
 
@@ -257,6 +259,36 @@ def _signature(source: Node) -> str:
     return f"{source.op}({operands}) -> {', '.join(f'{v.name} {v.type}' for v in source.outputs)}"
 
 
+def _beside(session: Session, name: str) -> Iterator[str]:
+    """What feeds and what reads the node ``name`` in the plan: where to look for what a site would need."""
+    nodes = [node for plan in plans(session) for node in plan.graph.nodes if name in node.origin]
+    for node in nodes:
+        for value in node.inputs:
+            if value is None or value.producer is None:
+                continue
+            others = [_called(c) for c in value.consumers if c is not node]
+            also = f", read by {', '.join(others[:_SOME])} as well" if others else ""
+            yield f"'{value.name}' from {_called(value.producer)}{also}"
+        for value in node.outputs:
+            readers = [_called(c) for c in value.consumers] + ["the model's output"] * value.is_output
+            if readers:
+                yield f"'{value.name}' for {', '.join(readers[:_SOME])}"
+
+
+def _called(node: Node) -> str:
+    return f"{_what(node)} '{node.origin[0] if node.origin else node.name}'"
+
+
+def _slower(step: Step) -> Iterator[str]:
+    """The offers that lost, each kernel once; those of the kernel that won differ in their layouts."""
+    best: dict[str, float] = {}
+    for kernel, seconds in step.losers:
+        best[kernel] = min(seconds, best.get(kernel, seconds))
+    for kernel, seconds in best.items():
+        which = f"slower: {kernel}" if kernel != step.kernel else "in other layouts"
+        yield f"    {which}, predicted {words.time(seconds)}"
+
+
 def _runs(session: Session, name: str) -> list[str]:
     lines = []
     for plan in plans(session):
@@ -268,7 +300,7 @@ def _runs(session: Session, name: str) -> list[str]:
             lines.append(
                 f"  runs{beside} in {step.kernel} (pack {step.pack.version}), predicted {words.time(step.seconds)}"
             )
-            lines += [f"    slower: {kernel}, predicted {words.time(seconds)}" for kernel, seconds in step.losers]
+            lines += _slower(step)
             lines += [f"    refused by {pack}: {reason}" for pack, reason in refusals(step)]
         for view, how in plan.views:
             if name in view.origin:

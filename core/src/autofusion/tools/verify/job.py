@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import autofusion
-from autofusion.errors import AutofusionError, OptionError, nearest
+from autofusion.errors import AutofusionError, InputError, OptionError, nearest
 from autofusion.ir.graph import Graph
 from autofusion.plugins.frontend import LoadOptions
 from autofusion.plugins.registry import Registry, default_registry
@@ -174,6 +174,10 @@ class _Verification:
         try:
             expected = reference(sample.inputs)
         except Exception as error:
+            if not sample.optional and not self.request.data:
+                raise InputError(
+                    f"made-up inputs do not suit the model ({self.request.against}: {error}); state others with --data"
+                ) from error
             if not sample.optional:
                 raise
             data["cases"].append(
