@@ -226,6 +226,19 @@ def test_blocked_operand_and_plain_totals(keepdims, isa):
 
 
 @pytest.mark.parametrize("isa", RUNNABLE)
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("axis", [2, 3])
+def test_totals_of_one_axis_are_no_whole_blocks(axis, keepdims, isa):
+    """A plain result that still has pixels has its channels apart."""
+    x = array(2, 16, 3, 4)
+    inputs, attrs = [x, np.array([axis])], {"keepdims": keepdims}
+    check(offers, "ReduceMax", inputs, attrs, isa=isa, constants=[1])
+    node = make_node("ReduceMax", inputs, attrs, [1])
+    node.output.type = of_array(np.max(x, axis, keepdims=bool(keepdims)))
+    assert all(o.inputs[0].layout == o.outputs[0].layout for o in offers(node, target_for(isa)))
+
+
+@pytest.mark.parametrize("isa", RUNNABLE)
 @pytest.mark.parametrize("axes", [[1], [0], [-1, 0]], ids=str)
 @pytest.mark.parametrize("keepdims", [0, 1])
 def test_fused_reduction(axes, keepdims, isa):

@@ -53,7 +53,8 @@ def offers(node: Node, target: Target) -> list[Offer] | Refused:
     if _blockable(problem):
         if problem.keeps_axes:
             found.append(_offer(node, problem, blocked, blocked, isa, target))
-        if not problem.full_results and not problem.row and problem.space[1] % isa.lanes == 0:
+        one_a_channel = all(d == 1 for i, d in enumerate(problem.space) if i > 1 and i not in problem.axes)
+        if one_a_channel and not problem.full_results and not problem.row and problem.space[1] % isa.lanes == 0:
             # The usual end of a convolutional network: whole blocks of totals are plain already.
             found.append(_offer(node, problem, blocked, PLAIN, isa, target))
     return found
@@ -256,7 +257,8 @@ def _plan(
     count = len(strides)
     axes = _collapse(sizes, classes, strides)
     if whole:
-        # The lanes of a channel block are never merged with anything.
+        # The lanes of a channel block are never merged with anything, and lie together.
+        assert all(s[-1] in (0, 1) for s in strides), strides
         axes = [*_collapse(sizes[:-1], classes[:-1], [s[:-1] for s in strides])]
         axes.append((Axis(sizes[-1], tuple(s[-1] for s in strides)), False))
     moving = axes[-1][0].strides if axes else ()
