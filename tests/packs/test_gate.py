@@ -169,6 +169,32 @@ def test_files_that_are_no_baseline(tmp_path: Path, folder: Path) -> None:
         gate.check(path, 0, gate.Thresholds())
 
 
+def test_what_is_not_compared_is_said(changed: Callable[..., gate.Report]) -> None:
+    def without(data: dict[str, Any]) -> None:
+        del data["models"][0]["errors"]["framework"]
+
+    report = changed(without)
+    assert report.verdicts[0].notes == [
+        "errors against the model's framework are not compared: they were not measured in the baseline",
+        "times are not compared: they were not measured now",
+    ]
+    assert report.regressions == []
+
+
+def test_a_model_that_does_not_run_any_more_is_a_regression(folder: Path, changed: Callable[..., gate.Report]) -> None:
+    broken = folder / "broken.onnx"
+    broken.write_bytes((folder / "net.onnx").read_bytes()[:200])
+
+    def two(data: dict[str, Any]) -> None:
+        data["models"].insert(0, data["models"][0] | {"model": "broken.onnx"})
+
+    report = changed(two)
+    (said,) = report.regressions
+    assert said.startswith("broken.onnx: it does not compile and run any more: ") and "broken.onnx'" in said
+    assert [v.model for v in report.verdicts] == ["broken.onnx", "net.onnx"], "the others are checked all the same"
+    assert list(gate.lines(report))[-1] == "1 regression"
+
+
 def test_another_model_file_is_noted(changed: Callable[..., gate.Report]) -> None:
     report = changed(lambda data: data["models"][0].update(digest="0"))
-    assert report.verdicts[0].notes == ["the model file is another one than was recorded"]
+    assert report.verdicts[0].notes[-1] == "the model file is another one than was recorded"

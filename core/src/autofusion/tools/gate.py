@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import autofusion
-from autofusion.errors import OptionError
+from autofusion.errors import AutofusionError, OptionError
 from autofusion.tools import ledger_diff
 from autofusion.tools.ledger_diff import LedgerDiff
-from autofusion.tools.record import FORMAT, digest, record
+from autofusion.tools.record import FORMAT, digest, measured, record
 
 Data = Mapping[str, Any]
 FLOORS = {"max_over_range": 1e-6, "mean_relative": 1e-5}
@@ -71,19 +71,29 @@ def read(path: Path) -> Data:
 
 
 def check(path: Path, seconds: float, thresholds: Thresholds) -> Report:
-    """Compile and measure the models of the baseline at ``path`` again, and compare."""
+    """Compile and measure the models of the baseline at ``path`` again, and compare.
+
+    A model that does not compile or run any more is a regression of that model; the others are still checked.
+    """
     old = read(path)
-    models = [(path.parent / m["model"], {n: tuple(s) for n, s in m["shapes"].items()}) for m in old["models"]]
-    for model, _ in models:
-        if not model.exists():
-            raise OptionError(f"the baseline '{path}' is about '{model}', which is not there")
+    for entry in old["models"]:
+        if not (path.parent / entry["model"]).exists():
+            raise OptionError(f"the baseline '{path}' is about '{path.parent / entry['model']}', which is not there")
     settings = {k: tuple(v) if isinstance(v, list) else v for k, v in old["settings"].items()}
-    new = record(models, path.parent, seconds, settings)
-    verdicts = [_verdict(a, b, thresholds) for a, b in zip(old["models"], new["models"], strict=True)]
-    for (model, _), entry, verdict in zip(models, old["models"], verdicts, strict=True):
-        if digest(model) != entry["digest"]:
-            verdict.notes.append("the model file is another one than was recorded")
-    return Report(_upgraded(old, new), verdicts)
+    verdicts = [_checked(entry, path.parent, seconds, settings, thresholds) for entry in old["models"]]
+    return Report(_upgraded(old, record((), path.parent, 0, settings)), verdicts)
+
+
+def _checked(old: Data, folder: Path, seconds: float, settings: Data, thresholds: Thresholds) -> Verdict:
+    model, shapes = folder / old["model"], {name: tuple(shape) for name, shape in old["shapes"].items()}
+    try:
+        found = _verdict(old, measured(model, shapes, folder, seconds, settings), thresholds)
+    except AutofusionError as error:
+        found = Verdict(old["model"], ledger_diff.diff(old, old, ("the baseline", "now")), {}, (old["ratio"], None))
+        found.regressions.append(f"it does not compile and run any more: {error}")
+    if digest(model) != old["digest"]:
+        found.notes.append("the model file is another one than was recorded")
+    return found
 
 
 def _upgraded(old: Data, new: Data) -> list[str]:
@@ -106,6 +116,7 @@ def _verdict(old: Data, new: Data, thresholds: Thresholds) -> Verdict:
         places = ", ".join(f"'{c.site}' [{(c.a or {}).get('rule')}]" for c in lost[:5])
         more = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
         found.regressions.append(f"{len(lost)} sites lost: {places}{more}")
+    found.notes += _not_compared(old, new)
     found.regressions += _errors(old["errors"], new["errors"], thresholds.errors)
     found.regressions += _slower(old["ratio"], new["ratio"], thresholds.slower)
     return found
@@ -125,6 +136,16 @@ def _errors(old: Data, new: Data, factor: float) -> Iterator[str]:
                 yield f"error against {what} grew: {figure} {was:.2e} -> {now:.2e}"
         if old[against]["same_nonfinite"] and not new[against]["same_nonfinite"]:
             yield f"NaN or infinity at other places than {what} has them"
+
+
+def _not_compared(old: Data, new: Data) -> Iterator[str]:
+    """What only one side has: nothing may pass the gate because nobody looked."""
+    for against in sorted(old["errors"].keys() ^ new["errors"].keys()):
+        where = "now" if against in old["errors"] else "in the baseline"
+        what = "level off" if against == "off" else "the model's framework"
+        yield f"errors against {what} are not compared: they were not measured {where}"
+    if (old["ratio"] is None) is not (new["ratio"] is None):
+        yield f"times are not compared: they were not measured {'in the baseline' if old['ratio'] is None else 'now'}"
 
 
 def _slower(old: Data | None, new: Data | None, share: float) -> Iterator[str]:

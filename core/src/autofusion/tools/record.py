@@ -49,11 +49,12 @@ def record(
         "core": autofusion.__version__,
         "packs": {r.dist: r.version for r in default_registry().records},
         "settings": {k: v for k, v in settings.items() if v not in (None, (), {}, "")},
-        "models": [_model(path, shapes, folder, seconds, settings) for path, shapes in models],
+        "models": [measured(path, shapes, folder, seconds, settings) for path, shapes in models],
     }
 
 
-def _model(path: Path, shapes: Shapes, folder: Path, seconds: float, settings: Mapping[str, Any]) -> dict[str, Any]:
+def measured(path: Path, shapes: Shapes, folder: Path, seconds: float, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry of one model. Raises AutofusionError if it cannot be compiled or run."""
     full = planned(autofusion.compile(path, shapes=shapes or None, **settings), shapes)
     off = planned(autofusion.compile(path, shapes=shapes or None, **{**settings, "level": "off"}), shapes)
     feeds = random_inputs(full.graph, shapes)
