@@ -200,6 +200,13 @@ def _rules() -> list[Any]:
         ),
         RewriteRule("faulty.wrong_axis", op("Softmax", var("x")), rewrite_axis, check_axis, priority=100),
         RewriteRule(
+            "faulty.dropped_shift",
+            op("Add", var("x"), var("shift")),
+            lambda match, builder: [match["x"]],
+            lambda match: _at_site("dropped_shift", match),
+            priority=100,
+        ),
+        RewriteRule(
             "faulty.dies_compiling",
             op("Add", var("x"), var("y")),
             die,

@@ -134,6 +134,23 @@ def test_one_guilty_place_among_three_hundred(
     found = bisect(model, threads=2, timeout=120.0, environ=faults(one_channel=site))
     assert found.places == 300
     assert [(c.kernel, c.units[0].site) for c in found.culprits] == [("faulty:matmul.one_channel", site)]
+    assert found.runs <= 4, "\n".join(found.log)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [3, 280])
+def test_one_guilty_rule_among_three_hundred_places(
+    number: int, faults: Faults, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Each kernel does what its own node means: only the outputs tell, and no place is suspected more than another."""
+    from network import chain, write
+
+    model = write(chain(300), tmp_path_factory.mktemp("chain") / "chain.onnx")
+    found = bisect(model, threads=2, timeout=120.0, environ=faults(dropped_shift=f"bias{number}"))
+    assert found.places == 301
+    assert [(c.kernel, u.rule, u.site) for c in found.culprits for u in c.units] == [
+        ("", "faulty.dropped_shift", f"bias{number}")
+    ]
     assert found.runs <= 12, "\n".join(found.log)
 
 

@@ -33,6 +33,17 @@ def test_one_among_three_hundred(culprit: int) -> None:
     assert fails.runs <= 11
 
 
+def test_a_suspect_that_fails_alone_takes_one_run() -> None:
+    fails = Counted({137})
+    assert list(every_culprit(range(300), fails, lambda a, b: False, [137])) == [([137], False)]
+    assert fails.runs == 2, "the suspect alone, and all without it"
+    fails = Counted({137}, {5, 200})
+    assert [core for core, _ in every_culprit(range(300), fails, lambda a, b: False, [12, 137])] == [[137], [5, 200]]
+    fails = Counted({137})
+    assert minimal_failing(range(300), fails, [12]) == [137]
+    assert fails.runs <= 11, "one that is innocent costs one run"
+
+
 @given(st.integers(1, 400), st.data())
 def test_any_set_that_fails_together(count: int, data: st.DataObject) -> None:
     guilty = data.draw(st.sets(st.integers(0, count - 1), min_size=1, max_size=4))

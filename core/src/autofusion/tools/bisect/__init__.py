@@ -237,7 +237,8 @@ class _Bisection:
             return bool({u.rule for u in other} & {u.rule for u in one})
 
         culprits: list[Culprit] = []
-        for core, everywhere in every_culprit(places, lambda some: at(some).kind in family, related):
+        suspects = self._suspects(first, places)
+        for core, everywhere in every_culprit(places, lambda some: at(some).kind in family, related, suspects):
             units = [u for place in core for u in place]
             outcome = at(core)
             kernel = self._blame(outcome, units)
@@ -254,6 +255,15 @@ class _Bisection:
             switches = tuple(u.switch for u in units)
             culprits.append(self._reproduced(culprit, units, Variant(only_sites=switches), len(culprits)))
         return self._report(culprits)
+
+    @staticmethod
+    def _suspects(first: Outcome, places: Sequence[Place]) -> list[Place]:
+        """Places where a kernel was seen to be wrong, or that were being run at the end."""
+        names = [node for problem in first.problems if problem["kernel"] for node in problem["nodes"]]
+        running = _RUNNING.search(first.doing) if first.kind in _ENDED else None
+        names += [running[2]] if running is not None else []
+        of_node = {node: place for place in places for unit in place for node in (unit.site, *unit.nodes)}
+        return list(dict.fromkeys(of_node[name] for name in names if name in of_node))
 
     def _blame(self, outcome: Outcome, core: Sequence[Unit]) -> str:
         """The kernel that is to blame for a failure with only ``core`` applied, or an empty string: the rule is."""

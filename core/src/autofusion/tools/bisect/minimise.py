@@ -3,23 +3,28 @@
 Units are in an order, and a prefix of them fails as soon as it holds all that is needed. The end of the shortest
 failing prefix is therefore needed, and binary search finds it; with that unit kept, the rest of the prefix is searched
 again until what was kept fails on its own. A single culprit among n takes ceil(log2 n) runs and one to confirm; k units
-that only fail together take k times that.
+that only fail together take k times that. A suspect that fails alone takes one: where a failure was seen is often where
+it comes from, and a run that hangs lasts as long as its time limit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
 
 
-def minimal_failing(units: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
-    """A subset of ``units`` that fails, of which every unit is needed, in order.
+def minimal_failing(units: Sequence[T], fails: Callable[[Sequence[T]], bool], suspects: Collection[T] = ()) -> list[T]:
+    """A subset of ``units`` that fails, of which every unit is needed, in order; the first of the ``suspects`` among
+    them is tried alone before anything else.
 
     ``fails(units)`` is known to be true and ``fails(())`` to be false; neither is asked. Where failure is not
     monotonic (one unit hides what another does), the result still fails.
     """
+    suspect = [unit for unit in suspects if unit in units][:1]
+    if suspect and len(units) > 1 and fails(tuple(suspect)):
+        return suspect
     position = {unit: number for number, unit in enumerate(units)}
     kept: list[T] = []
     pool = list(units)
@@ -43,7 +48,10 @@ def _ordered(units: Sequence[T], position: dict[T, int]) -> Sequence[T]:
 
 
 def every_culprit(
-    units: Sequence[T], fails: Callable[[Sequence[T]], bool], related: Callable[[T, T], bool]
+    units: Sequence[T],
+    fails: Callable[[Sequence[T]], bool],
+    related: Callable[[T, T], bool],
+    suspects: Collection[T] = (),
 ) -> Iterator[tuple[list[T], bool]]:
     """One minimal failing subset after the other, until what is left no longer fails.
 
@@ -52,7 +60,7 @@ def every_culprit(
     """
     left = list(units)
     while left:
-        core = minimal_failing(left, fails)
+        core = minimal_failing(left, fails, suspects)
         left = [unit for unit in left if unit not in core]
         if not left or not fails(left):
             yield core, False
