@@ -339,6 +339,28 @@ class DynamicConvolution(nn.Cell):
 cell("dynamic_convolution", DynamicConvolution, floats(2, 3, 13, 16), dynamic=_open(None, 3, None, None))
 
 
+class DynamicTransposed(nn.Cell):
+    """Transposed convolutions of images of any size, and statistics of columns whose number is open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.CellList(
+            [
+                nn.Conv2dTranspose(3, 2, 3, 2, "same", has_bias=True),
+                nn.Conv2dTranspose(3, 2, (2, 4), 3, "valid"),
+                nn.Conv2dTranspose(3, 2, 4, 2, "pad", 1),
+                nn.Conv2dTranspose(3, 2, 3, 2, "pad", 1, output_padding=1),
+            ]
+        )
+
+    def construct(self, x):
+        return tuple([layer(x) for layer in self.layers])
+
+
+cell("dynamic_transposed", DynamicTransposed, floats(2, 3, 5, 6), dynamic=_open(None, 3, None, None))
+cell("dynamic_columns", lambda: nn.BatchNorm1d(6), floats(3, 6), dynamic=_open(None, 6))
+
+
 class WhileTrue(nn.Cell):
     def construct(self, x, n):
         i = n * 0

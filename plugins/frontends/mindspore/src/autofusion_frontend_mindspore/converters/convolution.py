@@ -175,10 +175,7 @@ def _backprop(call: Call, rank: int) -> Value:
     dilations = spatial_sizes(call, ["dilation", "dilations"], rank, 1)
     kernel = [call.static_dim(weight, i) for i in range(2, 2 + rank)]
     mode = pad_mode(call)
-    declared = getattr(call.declared, "shape", None)
-    sizes: Any = (
-        call.python(call.args[2], "output shape") if call.has(2) and isinstance(call.args[2], tuple) else declared
-    )
+    outs = _result_sizes(call, rank)
     attrs: dict[str, Any] = {
         "strides": strides,
         "dilations": dilations,
@@ -186,29 +183,41 @@ def _backprop(call: Call, rank: int) -> Value:
         "group": int(call.attrs.get("group", call.attrs.get("groups", 1))),
     }
     reach = [d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True)]
-    known = value.shape is not None and all(isinstance(d, int) for d in value.shape[2:])
-    if mode == "same":
-        if not known or sizes is None or any(not isinstance(s, int) or s < 0 for s in sizes[2:]):
-            call.fail("with pad_mode 'same' its size must be known when the model is loaded")
-        before, after, extra = [], [], []
-        assert value.shape is not None
-        for size, out, stride, width in zip(value.shape[2:], sizes[2:], strides, reach, strict=True):
-            total = (int(size) - 1) * stride + width - int(out)  # type: ignore[arg-type]
-            before.append(max(total, 0) // 2)
-            after.append(max(total, 0) - max(total, 0) // 2)
-            extra.append(max(-total, 0))
-        attrs |= {"pads": before + after, "output_padding": extra}
-    else:
-        stated = pads(call, rank, mode)["pads"]
-        attrs["pads"] = stated
-        if known and sizes is not None and all(isinstance(s, int) and s >= 0 for s in sizes[2:]):
-            assert value.shape is not None
-            attrs["output_padding"] = [
-                int(out) - ((int(size) - 1) * stride + width - begin - end)
-                for size, out, stride, width, begin, end in zip(
-                    value.shape[2:], sizes[2:], strides, reach, stated[:rank], stated[rank:], strict=True
-                )
-            ]
-            if min(attrs["output_padding"]) < 0:
-                call.fail(f"its result is declared {list(sizes)}, which its pads do not give")
-    return call.emit("ConvTranspose", value, weight, **attrs)
+    sizes: Sequence[Any] = value.shape[2:] if value.shape is not None else [None] * rank
+    stated = [0] * (2 * rank) if mode == "same" else pads(call, rank, mode)["pads"]
+    stating = call.has(2) and isinstance(call.args[2], tuple)
+    extra, cut = [], False
+    for i, (size, out, stride, width) in enumerate(zip(sizes, outs, strides, reach, strict=True)):
+        known = isinstance(size, int) and out is not None
+        # By the mode alone: "same" gives size * stride, "valid" also what the kernel reaches beyond that.
+        beyond = (size - 1) * stride + width - out if known else width - stride
+        if mode == "same":
+            stated[i], stated[rank + i] = max(beyond, 0) // 2, -(-max(beyond, 0) // 2)
+            extra.append(max(-beyond, 0))
+        elif known:
+            extra.append(stated[i] + stated[rank + i] - beyond)
+        elif mode == "valid":
+            extra.append(max(-beyond, 0))
+        else:
+            # Several sizes are possible: the largest, and of it what is wanted.
+            cut = stating
+            extra.append(stride - 1 if stating else 0)
+    if min(extra) < 0:
+        call.fail(f"its result is declared {outs}, which its pads do not give")
+    result = call.emit("ConvTranspose", value, weight, **attrs, pads=stated, output_padding=extra)
+    if not cut:
+        return result
+    spatial = call.ints64(list(range(2, 2 + rank)))
+    ends = call.emit("Gather", call.sizes(call.args[2]), spatial, axis=0)
+    return call.emit("Slice", result, call.ints64([0] * rank), ends, spatial)
+
+
+def _result_sizes(call: Call, rank: int) -> list[int | None]:
+    """The spatial sizes that the third operand states, or else the file; None where they are computed."""
+    stated = call.has(2) and isinstance(call.args[2], tuple)
+    given: Any = call.args[2] if stated else getattr(call.declared, "shape", None)
+    found: list[int | None] = []
+    for item in given[-rank:] if given else [None] * rank:
+        size = item.const if isinstance(item, Value) else item
+        found.append(int(size) if size is not None and int(size) >= 0 else None)
+    return found

@@ -33,9 +33,10 @@ def batch_norm(call: Call) -> Any:
     value = call.tensor(0)
     if last:
         value = moved(call, value, False)
-    channels = call.static_dim(value, 1)
     parts = [
-        call.tensor(i) if call.has(i) else call.const(np.full(channels, 1.0 if i in (1, 4) else 0.0), F32)
+        call.tensor(i)
+        if call.has(i)
+        else call.const(np.full(call.static_dim(value, 1), 1.0 if i in (1, 4) else 0.0), F32)
         for i in range(1, 5)
     ]
     if not training:
