@@ -220,7 +220,7 @@ def test_inputs_of_which_only_the_shape_or_nothing_counts(tmp_path: Path) -> Non
         x, y, z = (tf.compat.v1.placeholder(tf.float32, X.shape, name=n) for n in ("x", "y", "z"))
         with tf.control_dependencies([y]):
             two = tf.constant(2.0)
-        tf.add(z * two, tf.ones_like(x), name="out")
+        tf.add(z * two, tf.raw_ops.OnesLike(x=x), name="out")
 
     check(graph_v1(tmp_path / "m.pb", build), {"x": X, "y": X, "z": X})
 

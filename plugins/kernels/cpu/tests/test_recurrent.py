@@ -167,7 +167,8 @@ def test_more_steps_compile_nothing():
     ],
 )
 def test_refusals(attrs, constants, dtype, word):
-    arrays = [np.zeros((2, 0 if "layout" in attrs else 1, 3), dtype), np.zeros((1, 8, 3), dtype), np.zeros((1, 8, 2), dtype)]
+    x = np.zeros((2, 0 if "layout" in attrs else 1, 3), dtype)
+    arrays = [x, np.zeros((1, 8, 3), dtype), np.zeros((1, 8, 2), dtype)]
     node = make_node("LSTM", arrays, {"hidden_size": 2} | attrs, constants)
     node.output.type = TensorType(np.dtype(dtype), (2, 1, 1, 2))
     answer = offers(node, target_for(RUNNABLE[0]))
