@@ -20,8 +20,7 @@ from tf_graphs import expected  # noqa: E402
 
 import autofusion as af  # noqa: E402
 
-# Building and running these takes minutes, and one of them is at the edge of its tolerance (1.02e-5).
-pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
+pytestmark = pytest.mark.tensorflow
 
 ROWS = "ConvNeXt"
 """These alternate between convolutions and layers over channels-last rows: Transposes stay between them."""
