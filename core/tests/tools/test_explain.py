@@ -90,13 +90,16 @@ def test_a_node_inside_a_site(session: Session) -> None:
     assert "runs with 4 other nodes in cpu:conv" in text and "slower: cpu:conv" in text
 
 
-def test_a_node_that_no_rule_looked_at_says_what_is_beside_it(session: Session) -> None:
+def test_a_node_says_what_is_beside_it(session: Session) -> None:
     lines = explain.node(session, "pooled")
     assert not any(r.site == "pooled" or "pooled" in r.nodes for r in session.ledger.records)
     at = lines.index("  no rule found a site with it; beside it are:")
     assert lines[at + 1].strip() == "'branch' from Conv 'branch', read by Fused pointwise 'kept' as well"
     assert lines[at + 2].strip().startswith("'pooled' for ")
-    assert not any("beside it" in line for line in explain.node(session, "branch"))
+    lines = explain.node(session, "branch")
+    at = lines.index("  beside it are:")
+    assert lines[at + 1].strip().endswith("from Fused conv 'first'")
+    assert {"Fused pointwise 'kept'", "GlobalAveragePool 'pooled'"} == set(lines[at + 2].split(" for ")[1].split(", "))
 
 
 def test_each_kernel_that_lost_is_named_once(session: Session) -> None:

@@ -234,8 +234,7 @@ def node(session: Session, name: str) -> list[str]:
     lines += _part("rewritten by", (f"[{r.rule}] {' + '.join(r.nodes)}" for r in rewritten))
     lines += _part("fused by", (line for r in fused for line in _fused(r)))
     lines += _part("not fused by", (line for r in others for line in _refused(r)))
-    if not about:
-        lines += _part("no rule found a site with it; beside it are", _beside(session, name))
+    lines += _part("beside it are" if about else "no rule found a site with it; beside it are", _beside(session, name))
     lines += _runs(session, name)
     return lines
 
@@ -261,7 +260,7 @@ def _signature(source: Node) -> str:
 
 def _beside(session: Session, name: str) -> Iterator[str]:
     """What feeds and what reads the node ``name`` in the plan: where to look for what a site would need."""
-    nodes = [node for plan in plans(session) for node in plan.graph.nodes if name in node.origin]
+    nodes = [node for plan in plans(session) for node in plan.graph.nodes if name in (*node.origin, node.name)]
     for node in nodes:
         for value in node.inputs:
             if value is None or value.producer is None:
