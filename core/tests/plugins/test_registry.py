@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,37 @@ def test_explicit_registries_look_at_no_entry_point(monkeypatch: pytest.MonkeyPa
     registry = Registry.of([A])
     assert registry.frontends == [A]
     assert (registry.rule_packs, registry.kernel_packs(TARGET), registry.records) == ([], [], [])
+
+
+def _counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every reading of the entry points of all distributions from now on."""
+    read: list[str] = []
+    whole = importlib.metadata.entry_points
+
+    def entry_points(**selection: str) -> importlib.metadata.EntryPoints:
+        read.append(str(selection))
+        return whole(**selection)
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+    return read
+
+
+def test_metadata_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = Registry(environ={})
+    first = registry.records
+    read = _counted(monkeypatch)
+    assert registry.records == first
+    assert registry.provided("autofusion.rules", "no_such_plugin") == []
+    assert read == []
+
+
+def test_the_kit_looks_for_a_plugin_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from autofusion.testing import KernelPackTests
+
+    cls = type("TestIt", (KernelPackTests,), {"plugin": "reference"})
+    pack = cls.kernel_pack()
+    read = _counted(monkeypatch)
+    assert cls.kernel_pack() is pack and read == []
 
 
 def test_lists_are_the_callers_own() -> None:

@@ -61,6 +61,7 @@ class Registry:
         self._given: dict[str, list[Any]] | None = None
         self._made: dict[Any, list[Any]] = {}
         self._provided: dict[tuple[str, str], list[Any]] = {}
+        self._extra: list[Converters] | None = None
 
     @classmethod
     def of(
@@ -114,8 +115,11 @@ class Registry:
 
     def _converters(self) -> list[PluginRecord]:
         """One record for every operator converter that a package adds to a frontend; none is imported."""
-        names = [group.removeprefix(CONVERTERS) for group in converter_groups()]
-        return [r for name in names for r in Converters(name, self._environ, self._pins).records]
+        with self._lock:
+            if self._extra is None:  # finding them reads the metadata of every distribution
+                names = [group.removeprefix(CONVERTERS) for group in converter_groups()]
+                self._extra = [Converters(name, self._environ, self._pins) for name in names]
+            return [r for converters in self._extra for r in converters.records]
 
     def provided(self, group: str, plugin: str) -> list[Any]:
         """What the plugin (the name of an entry point of ``group``) provides on this machine; empty if not loaded."""

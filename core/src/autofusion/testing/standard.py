@@ -19,7 +19,7 @@ from autofusion.errors import PluginError
 from autofusion.plugins.discovery import Installed, installed
 from autofusion.plugins.hookspecs import GROUPS
 from autofusion.plugins.records import PluginRecord, Status
-from autofusion.plugins.registry import default_registry
+from autofusion.plugins.registry import Registry, default_registry
 from autofusion.testing import isolation
 
 _PROTECTED = ("pytest_generate_tests", "_expect_known_failures")
@@ -40,6 +40,10 @@ def missing_tests(cls: type) -> list[str]:
     """The standard tests that ``cls`` does not run as they are."""
     standard = _standard(cls)
     return [name for name, function in standard.items() if inspect.getattr_static(cls, name, None) is not function]
+
+
+_CONTENTS: dict[tuple[type, Registry], list[Any]] = {}
+"""What a class tests: kept, since every test asks, and to find an entry point all distributions are read."""
 
 
 class StandardTests:
@@ -86,9 +90,11 @@ class StandardTests:
     @classmethod
     def contents(cls) -> list[Any]:
         """The packs or frontends that the plugin provides; empty if it is not loaded."""
-        if cls.record().status is not Status.LOADED:
-            return []
-        return default_registry().provided(cls.group, cls.plugin)
+        key = cls, default_registry()
+        if key not in _CONTENTS:
+            loaded = cls.record().status is Status.LOADED
+            _CONTENTS[key] = default_registry().provided(cls.group, cls.plugin) if loaded else []
+        return list(_CONTENTS[key])
 
     @classmethod
     def subject(cls) -> Any:
