@@ -401,6 +401,16 @@ def test_dropout_of_version_1(tmp_path: Path) -> None:
         np.testing.assert_array_equal(af.compile(path, level=level).run({"x": value})["out"], value * 2)
 
 
+def test_branch_without_a_reader(tmp_path: Path) -> None:
+    def build() -> None:
+        v1 = tf.compat.v1
+        x = v1.placeholder(tf.float32, [2, 4], name="x")
+        training = v1.placeholder_with_default(False, [], "training")
+        tf.add(v1.cond(training, lambda: tf.nn.dropout(x, 0.5), lambda: tf.identity(x)), 1.0, name="out")
+
+    check(graph_v1(tmp_path / "m.pb", build), {"x": np.ones((2, 4), np.float32)})
+
+
 @pytest.mark.parametrize("training", [False, True])
 def test_training_switch_of_version_1(training: bool, tmp_path: Path) -> None:
     v1 = tf.compat.v1

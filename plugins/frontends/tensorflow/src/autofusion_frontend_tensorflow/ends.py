@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from autofusion.errors import ModelError
 from autofusion_frontend_tensorflow.registry import output_names
@@ -23,29 +23,31 @@ _LISTS |= {"StatelessCase": "Tout", "PartitionedCall": "Tout", "StatefulPartitio
 def unread(body: Body) -> list[Ref]:
     """The results of the nodes that no node reads, in the order of the file; raise ModelError if there are none.
 
-    What depends on no input is left out, and so is what only control edges read (pivots of control flow, reads of
-    weights), as long as something is left.
+    What depends on no input is left out, and so are what only control edges read (pivots of control flow, reads of
+    weights) and what only one branch computes, as long as something is left.
     """
     read = {ref[0] for node in body.nodes.values() for ref in node.inputs}
     ends = [n for n in body.nodes.values() if n.name not in read and n.op not in _NO_OUTPUTS]
     controls = {name for node in body.nodes.values() for name in node.controls}
-    computed = _downstream(body)
-    for narrowed in ([n for n in ends if n.name in computed], [n for n in ends if n.name not in controls]):
-        kept = [n for n in narrowed if n in ends]
-        ends = kept or ends
+    computed = _downstream(body, [n for n in body.nodes.values() if n.op.startswith("Placeholder")])
+    switches = [n for n in body.nodes.values() if n.op in ("Switch", "RefSwitch")]
+    branches = _downstream(body, switches, until=("Merge", "RefMerge", "Exit", "RefExit"))
+    for unwanted in (body.nodes.keys() - computed, controls, branches):
+        ends = [n for n in ends if n.name not in unwanted] or ends
     if not ends:
         raise ModelError("every result of the graph is read inside it: name the outputs that you want")
     return [(node.name, port) for node in ends for port in range(_result_count(node))]
 
 
-def _downstream(body: Body) -> set[str]:
-    """The nodes that depend on a placeholder."""
+def _downstream(body: Body, first: Sequence[SourceNode], until: Collection[str] = ()) -> set[str]:
+    """The nodes ``first`` and all that depend on them, but for operators ``until`` and what follows those."""
     readers: dict[str, list[str]] = {}
     for node in body.nodes.values():
-        for ref in node.inputs:
-            readers.setdefault(ref[0], []).append(node.name)
+        if node.op not in until:
+            for ref in node.inputs:
+                readers.setdefault(ref[0], []).append(node.name)
     found: set[str] = set()
-    stack = [n.name for n in body.nodes.values() if n.op.startswith("Placeholder")]
+    stack = [n.name for n in first]
     while stack:
         name = stack.pop()
         if name not in found:
