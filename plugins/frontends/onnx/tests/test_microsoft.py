@@ -183,6 +183,7 @@ def test_rotary_embedding(interleaved: int, row: bool) -> None:
     positions = np.array([[0, 1, 2], [3, 4, 5]], np.int64) if row else np.array([2], np.int64)
     operands = {"x": f32(2, 3, 16), "p": positions, "c": f32(8, 4), "s": f32(8, 4)}
     single("RotaryEmbedding", operands, interleaved=interleaved, num_heads=0)
+    single("RotaryEmbedding", operands, interleaved=interleaved)
 
 
 def q(scale: float, zero: int, dtype: Any = np.uint8) -> tuple[np.ndarray, np.ndarray]:

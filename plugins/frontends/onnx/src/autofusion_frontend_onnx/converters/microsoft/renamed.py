@@ -48,7 +48,7 @@ def rotary_embedding(call: Call) -> list[Value]:
         shape = call.emit("Concat", call.dim(x, 0), call.dim(x, axis), axis=0)
         positions = call.emit("Expand", call.emit("Unsqueeze", row, call.ints([0])), shape)
     attrs = {k: v for k, v in call.attrs.items() if k in ("interleaved", "num_heads", "rotary_embedding_dim")}
-    if attrs.get("num_heads") == 0 and call.rank(x) == 3:
+    if not attrs.get("num_heads") and call.rank(x) == 3:
         attrs["num_heads"] = _heads(call, x)
     return call.result("RotaryEmbedding", [x, call.required(2), call.required(3), positions], attrs)
 
