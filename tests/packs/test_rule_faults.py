@@ -237,3 +237,10 @@ def test_replacing_them_later_is_noticed() -> None:
 
     Late.test_numbers = lambda self, rule: None  # type: ignore[method-assign]
     assert "test_standard_tests_are_complete" in failures(Late)
+
+
+def test_what_a_plugin_states_of_itself_is_known_wherever_it_is_installed() -> None:
+    stated = "test_never_worse[layout.lift_transpose]"
+    layout = type("TestIt", (RulePackTests,), {"plugin": "layout", "known_failures": {"test_networks": "why"}})
+    assert set(layout.known()) == {stated, "test_networks"}
+    assert type("TestIt", (RulePackTests,), {"plugin": "no_such_plugin"}).known() == {}

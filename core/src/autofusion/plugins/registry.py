@@ -127,6 +127,10 @@ class Registry:
             return []
         return list(self._provided.get((group, plugin), ()))
 
+    def module(self, group: str, plugin: str) -> Any:
+        """The module that the entry point ``plugin`` of ``group`` names; None if it is not loaded."""
+        return None if self._given is not None else self._discovered().managers[group].get_plugin(plugin)
+
     def oracle(self, target: Target) -> KernelPack:
         """The first pack that runs every operator by the book; raise PluginError if there is none."""
         for pack in self.kernel_packs(target):

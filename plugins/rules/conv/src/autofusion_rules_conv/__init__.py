@@ -9,6 +9,11 @@ from autofusion.plugins import hookimpl
 if TYPE_CHECKING:
     from autofusion.fusion.rule import RulePack
 
+known_failures = {
+    "test_special_numbers[conv.fold_scale]": "weights that would be denormal become 0, and 0 times infinity is NaN",
+}
+"""For the conformance kit: standard tests that fail, and why."""
+
 
 @hookimpl
 def autofusion_rule_packs() -> list[RulePack]:

@@ -9,6 +9,11 @@ from autofusion.plugins import hookimpl
 if TYPE_CHECKING:
     from autofusion.fusion.rule import RulePack
 
+known_failures = {
+    "test_never_worse[layout.lift_transpose]": "a Transpose before a node that narrows moves more bytes",
+}
+"""For the conformance kit: standard tests that fail, and why."""
+
 
 @hookimpl
 def autofusion_rule_packs() -> list[RulePack]:
