@@ -59,8 +59,9 @@ class Discovery:
 def installed(groups: Iterable[str] = tuple(hookspecs.GROUPS)) -> list[Installed]:
     """Every plugin entry point of this environment, sorted; nothing is imported."""
     found = []
+    points = metadata.entry_points()  # reads every distribution, so once for all groups
     for group in groups:
-        for point in metadata.entry_points(group=group):
+        for point in points.select(group=group):
             dist = point.dist
             name = (dist.name if dist else "") or "unknown"
             version, requires = (dist.version or "unknown", dist.requires or []) if dist else ("unknown", [])
@@ -140,7 +141,9 @@ def pinned(plugins: list[Installed], pins: Mapping[str, str] | None, records: li
 
 def _missing(kept: list[Installed], pins: Mapping[str, str] | None) -> list[PluginRecord]:
     """A record for each pinned distribution that provides nothing here, not even a converter."""
-    wanted: dict[str, str] = {canonicalize_name(dist): version for dist, version in (pins or {}).items()}
+    if not pins:
+        return []
+    wanted: dict[str, str] = {canonicalize_name(dist): version for dist, version in pins.items()}
     there: set[str] = {canonicalize_name(p.dist) for p in kept}
     there |= {p.dist for p in installed(converter_groups()) if wanted.get(p.dist) == p.version}
     detail = "pinned by the lock, not installed in that version"
