@@ -539,6 +539,19 @@ def statistics(x, scale, bias):
 net(statistics, floats(3, 3), floats(3), floats(3))
 
 
+def products(x):
+    return (
+        ops.CumProd(True, False)(x, 1),
+        ops.CumProd(False, True)(x, 0),
+        ops.CumProd(True, True)(x, -1),
+        ops.CumProd(True, True)(x[:1], 0),
+        ops.L2Loss()(x),
+    )
+
+
+net(products, floats(3, 4))
+
+
 # What follows MindSpore exports, but has no kernel for on a CPU: it is compared with the same said otherwise.
 
 

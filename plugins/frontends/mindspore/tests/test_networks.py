@@ -22,7 +22,7 @@ PRIMITIVES = (
     "searching creation padding resampling matrices lp convolutions transposed_convolutions convolutions_1d "
     "convolutions_3d poolings normalisations batch_norm_1d batch_norm_3d dense_3d training_batch_norm places windows "
     "embedding lstm lstm_deep lstm_no_bias lstm_lengths gru rnn recurrent_cells attention standardised_weights pairs "
-    "extremes empty statistics mint_layers sums instance_norm unfold"
+    "extremes empty statistics products mint_layers sums instance_norm unfold"
 ).split()
 PROGRAMS = (
     "nested_tuples through shared_parameter counter assign_in_branch_taken assign_in_branch_not_taken assign_in_loop "
@@ -30,7 +30,7 @@ PROGRAMS = (
     "loop_in_method branches_0 branches_1 branches_2 switch_layer_0 switch_layer_2 switch_layer_m2 return_in_branch_0 "
     "return_in_branch_1 while_true break_and_continue return_from_inner_loop return_after_inner_loop mixed_1 mixed_m1 "
     "loop_in_branch loop_with_state loop_in_place loop_of_tuples loop_of_layers results set_items scatter_state masked "
-    "dynamic_dense dynamic_numbers dynamic_convolution"
+    "dynamic_dense dynamic_numbers dynamic_convolution dynamic_transposed dynamic_columns"
 ).split()
 NETWORKS = ["crnn", "bert", "detector", "segmenter"]
 LEVELS = ("off", "basic", "full")

@@ -182,16 +182,29 @@ def count_non_zero(call: Call) -> Value:
 def cumulative_product(call: Call) -> Value:
     """(x, axis, exclusive, reverse): one product after the other, along an axis of known size."""
     value = call.tensor(0)
-    if call.argument(2, "exclusive", False) or call.argument(3, "reverse", False):
-        call.fail("exclusive or reversed products are not supported")
     axis = call.axis(value, call.ints(1, "axis")[0])
     count = call.static_dim(value, axis)
-    if count < 2:
+    if count < 1:
         return value
-    parts = list(call.node("Split", [value], {"axis": axis, "num_outputs": count}, outputs=count).outputs)
+    parts = [value]
+    if count > 1:
+        parts = list(call.node("Split", [value], {"axis": axis, "num_outputs": count}, outputs=count).outputs)
+    backwards = bool(call.argument(3, "reverse", False))
+    if backwards:
+        parts.reverse()
+    if call.argument(2, "exclusive", False):
+        one = call.emit("Expand", call.like(1, value), call.emit("Shape", parts[0]))
+        parts = [one, *parts[:-1]]
     for i in range(1, count):
         parts[i] = call.emit("Mul", parts[i - 1], parts[i])
-    return call.emit("Concat", *parts, axis=axis)
+    return call.emit("Concat", *(reversed(parts) if backwards else parts), axis=axis)
+
+
+@converter("L2Loss")
+def l2_loss(call: Call) -> Value:
+    """Half the sum of squares."""
+    value = call.tensor(0)
+    return call.emit("Mul", call.emit("ReduceSumSquare", value, None, keepdims=0), call.like(0.5, value))
 
 
 @converter("Trace")
