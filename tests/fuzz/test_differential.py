@@ -49,6 +49,23 @@ FOUND = {
           %0, %1 = Dropout(%x)
           return %1
         }""",
+    "totals of one spatial axis of channel blocks overwrote what follows": """
+        graph @g(%x: f32[2, 16, 3, 3]) -> (y: f32[2, 16, 3], z: f32[2, 16, 1, 3]) {
+          %w = constant dense<sha256:00000001> : f32[16, 16, 1, 1]
+          %a = constant dense<[3]> : i64[1]
+          %b = constant dense<[2]> : i64[1]
+          %0 = Conv(%x, %w)
+          %1 = ReduceMax(%0, %a) {keepdims = 0}
+          %2 = ReduceMean(%0, %b)
+          return %1, %2
+        }""",
+    "last states of a recurrent layer over no steps": """
+        graph @g(%x: f32[0, 8, 2]) -> (y: f32[1, 8, 3]) {
+          %w = constant dense<sha256:00000001> : f32[1, 3, 2]
+          %r = constant dense<sha256:00000002> : f32[1, 3, 3]
+          %0, %1 = RNN(%x, %w, %r) {hidden_size = 3}
+          return %1
+        }""",
     "Gelu of minus infinity": """
         graph @g(%x: f32[5, 8]) -> (y: f32[5, 8], z: f32[5, 8]) {
           %0 = Gelu(%x)
