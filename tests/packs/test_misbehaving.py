@@ -233,6 +233,8 @@ def autofusion_rule_packs():
 """
 
 
+# Asks every question of the kit, in a process of its own.
+@pytest.mark.slow
 @pytest.mark.parametrize("where", PATCHES)
 def test_the_kit_fails_a_pack_that_patches_core(where: str, tmp_path: Path) -> None:
     patch = "pass" if where == "at-import" else "import autofusion.ir.verify as v; v.verify = lambda graph: None"
