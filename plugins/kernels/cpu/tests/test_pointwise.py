@@ -182,7 +182,8 @@ def test_pow(isa):
     check(offers, "Pow", [a, b], isa=isa, expected=[wanted], rtol=2e-7)
     a = np.exp(rng.uniform(-20, 20, 400)).astype(np.float32)
     b = rng.uniform(-5, 5, 400).astype(np.float32)
-    wanted = np.power(a.astype(np.float64), b.astype(np.float64)).astype(np.float32)
+    with np.errstate(over="ignore"):
+        wanted = np.power(a.astype(np.float64), b.astype(np.float64)).astype(np.float32)
     check(offers, "Pow", [a, b], isa=isa, expected=[wanted], rtol=2e-7)
     a = values(np.float32, (70,))
     for exponent in (2.0, 3.0, 1.0, -1.0, 0.5, 0.0, 4.0, 1.7):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -37,9 +36,11 @@ def _check(label: str, op: str, inputs: list[Any], outputs: int = 1, tolerance: 
             np.testing.assert_array_equal(g, e, err_msg=label)
 
 
-def _grid(*axes: Any) -> Iterator[Any]:
-    for values in itertools.product(*axes):
-        yield pytest.param(*values, id="-".join(str(v).replace(" ", "") for v in values))
+def _grid(*axes: Any) -> list[Any]:
+    return [
+        pytest.param(*values, id="-".join(str(v).replace(" ", "") for v in values))
+        for values in itertools.product(*axes)
+    ]
 
 
 @pytest.mark.parametrize(
