@@ -84,7 +84,8 @@ def _onnxruntime(model: onnx.ModelProto) -> Callable[[list[Any]], Sequence[Any]]
     return lambda inputs: session.run(None, dict(zip(names, inputs, strict=False)))
 
 
-@pytest.mark.parametrize("level", [pytest.param("off", marks=pytest.mark.slow), "full"])
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["off", "full"])
 def test_node_tests_of_onnx(level: str) -> None:
     cases = _cases()
     wrong = {

@@ -63,6 +63,7 @@ def test_new_writes_a_pack(kind: str, tmp_path: Path) -> None:
     assert "class TestMyOwn(" in text
 
 
+@pytest.mark.slow
 def test_a_new_pack_passes_its_tests(tmp_path: Path) -> None:
     target = scaffold("frontend", "my_own", tmp_path / "pack")
     install(tmp_path / "installed", target)

@@ -90,6 +90,7 @@ def test_only_some_places(blocks_model: Path) -> None:
         applied("conv.fold_batch_norm:block9.bn")
 
 
+@pytest.mark.slow
 def test_the_bisect_command(blocks_model: Path, faults: Callable[..., dict[str, str]], tmp_path: Path) -> None:
     arguments = [
         sys.executable, "-m", "autofusion", "bisect", str(blocks_model), "--shape", "x:1,24,20,20", "--threads", "2",
