@@ -262,3 +262,15 @@ def test_demo(cli: Callable[..., Ended], tmp_path: Path) -> None:
         assert data["bench"]["mean_relative"] < 1e-5
         assert "fused" in (tmp_path / "made" / f"{name}.report.txt").read_text()
     assert ended.out.count("mean-relative") == ended.out.count("report:") == 2
+
+
+# --- export -----------------------------------------------------------------------------------------------------------
+def test_export_keeps_what_only_suits_our_kernels(cli: Callable[..., Ended], tmp_path: Path) -> None:
+    """A mean over space stays a reduction in the file, which runs as a pooling here."""
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [1, 8, 6, 6]), ("y", [1, 8])))
+    node = helper.make_node("ReduceMean", ["x"], ["y"], axes=[2, 3], keepdims=0)
+    graph = helper.make_graph([node], "mean", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), "m.onnx")
+    assert "GlobalAveragePool" in cli("explain", "m.onnx").out
+    assert cli("export", "m.onnx", "-o", "out.onnx").code == 0
+    assert [n.op_type for n in onnx.load(tmp_path / "out.onnx").graph.node] == ["ReduceMean"]

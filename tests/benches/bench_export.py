@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "zoo"))
 import autofusion as af
 import zoo
 from autofusion.tools.bench import interleave
-from autofusion.tools.export import export
+from autofusion.tools.export import export, kept_back
 from autofusion.tools.peers import peer
 
 MODELS = ("resnet18", "resnet50", "ppocr_cls", "ppocrv4_det", "ppocrv4_rec", "picodet", "yolov8n", "ppocrv6_rec")
@@ -28,7 +28,8 @@ def main(arguments: Sequence[str]) -> None:
     """Print, for each model and runtime, the latency on the export relative to the original."""
     for name in arguments or MODELS:
         feeds = zoo.inputs(name)
-        session = af.compile(zoo.model_path(name), shapes={n: a.shape for n, a in feeds.items()}, threads=THREADS)
+        shapes = {n: a.shape for n, a in feeds.items()}
+        session = af.compile(zoo.model_path(name), shapes=shapes, threads=THREADS, disable=kept_back())
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "out.onnx"
             count = export(session, path, inline=True)

@@ -63,6 +63,9 @@ class RewriteRule:
     copies origins, removes what became dead, and verifies. Interior values that someone else needs (another
     consumer, a graph output) are refused by the engine before ``check``, unless the pattern node says
     ``shared=True`` (then the rewrite must leave that node alive).
+
+    ``portable=False`` says that the result is not simpler, only what kernels here run better: files that are exported
+    for other runtimes keep the source's form.
     """
 
     name: str
@@ -73,6 +76,7 @@ class RewriteRule:
     level: Level = Level.BASIC
     priority: int = 0
     doc: str = ""
+    portable: bool = True
 
 
 @dataclass(frozen=True, slots=True)

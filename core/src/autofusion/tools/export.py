@@ -5,18 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 from autofusion.errors import PluginError
+from autofusion.fusion.rule import RewriteRule
 from autofusion.ir.graph import FUSED, Graph
 from autofusion.plugins.frontend import Exporter
 from autofusion.plugins.registry import Registry, default_registry
 from autofusion.runtime.session import Session
 
 
+def kept_back(registry: Registry | None = None) -> list[str]:
+    """Names of the rules to do without when compiling for export: those whose results suit the kernels here only."""
+    packs = (registry or default_registry()).rule_packs
+    return [rule.name for pack in packs for rule in pack.rules if isinstance(rule, RewriteRule) and not rule.portable]
+
+
 def export(session: Session, path: Path, *, inline: bool = False, registry: Registry | None = None) -> int:
     """Write the session's graph to ``path`` in the format of its suffix; return the number of nodes written.
 
     The graph is the last compiled one if the session was compiled for shapes, otherwise the prepared one with open
-    dims. Raises PluginError if no installed frontend writes that format, ModelError if the graph cannot be said in
-    it.
+    dims. It should have been compiled without the rules that are ``kept_back``. Raises PluginError if no installed
+    frontend writes that format, ModelError if the graph cannot be said in it.
     """
     writers = [f for f in (registry or default_registry()).frontends if isinstance(f, Exporter)]
     chosen = next((f for f in writers if path.suffix in f.suffixes), None)
