@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 import autofusion as af
+from autofusion.cost.detect import detect
 from autofusion.errors import InputError, OptionError
-from autofusion.ir.graph import Graph
+from autofusion.ir.graph import Graph, Node
 from autofusion.ir.text import from_text
+from autofusion.lowering.contract import Offer, Operand, Refused
+from autofusion.plugins.registry import Registry, default_registry
 
 RNG = np.random.default_rng(3)
 
@@ -265,3 +268,38 @@ def test_watching_changes_nothing_and_sees_inside() -> None:
     np.testing.assert_allclose(watched.values[inner[1]], np.maximum(feeds[x_name] + 1, 0), rtol=1e-6)
     with pytest.raises(OptionError, match="no node or value 'nothing'"):
         session.watch(["nothing"], feeds)
+
+
+class _FailsWhenRun:
+    """A pack whose kernel for Relu is the cheapest, and raises when it runs."""
+
+    name, version, kinds, oracle, blocks, launch_seconds = "fragile", "1.0", {}, False, (), 0.0
+
+    def offer(self, node: Node, target: object) -> list[Offer] | Refused:
+        def kernel(arrays: object) -> list[np.ndarray]:
+            raise RuntimeError("no luck")
+
+        if node.op != "Relu":
+            return Refused("it runs Relu only")
+        return [Offer("relu", (Operand(),), (Operand(),), lambda context, inputs, outputs: kernel, seconds=0.0)]
+
+    def reorder(self, *_: object) -> None:
+        return None
+
+    def assemble(self, *_: object) -> None:
+        return None
+
+
+@pytest.mark.parametrize("how", ["run", "watch"])
+def test_a_kernel_that_fails_is_replaced_however_the_run_is_made(how: str, caplog: pytest.LogCaptureFixture) -> None:
+    target = detect(threads=1)
+    packs = [_FailsWhenRun(), *default_registry().kernel_packs(target)]
+    session = af.compile(graph(CHAIN), level="off", target=target, registry=Registry.of(kernel_packs=packs))
+    x_name, b_name = names(session.graph)
+    feeds = {x_name: np.float32([[-9, 0, 1, 2]]), b_name: np.zeros(4, np.float32)}
+    session.prepare({x_name: (1, 4)})
+    assert "fragile:relu" in [step.kernel for step in session.plan.steps]
+    outputs = session.run(feeds) if how == "run" else session.watch(["r"], feeds).outputs
+    np.testing.assert_allclose(outputs["y"], sigmoid(np.float32([[0, 0, 1, 2]])), rtol=1e-6)
+    assert "fragile:relu" not in [step.kernel for step in session.plan.steps]
+    assert "kernel 'relu' of pack 'fragile' 1.0 raised RuntimeError: no luck" in caplog.text

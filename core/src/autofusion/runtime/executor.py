@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from autofusion.runtime.runner import PlanRunner
 from autofusion.runtime.split import Split, split
 
 Key = tuple[Type | None, ...]
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -66,18 +67,28 @@ class Executor:
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Run on the graph's inputs, in order."""
-        while True:
-            stage = self.stage(self.key(inputs))
-            observer = self._context.observer
-            try:
-                return stage.run(inputs) if observer is None else observer(stage, inputs)
-            except NotFinite:
-                return self.exact().run(inputs)
-            except KernelFailure as failure:
-                self.recover(failure)
+        return self.attempt(inputs, self._context.observer or Stage.run)
 
-    def exact(self) -> Executor:
-        """The same graph without approximate kernels, for runs in which one of them met what is not finite."""
+    def attempt(
+        self, inputs: Sequence[Any], act: Callable[[Stage, Sequence[Any]], T], *, replace_failing: bool = True
+    ) -> T:
+        """``act(stage, inputs)`` with the plan for these inputs: how every run is made, whatever else it looks at.
+
+        Again from the start, with the plan without approximate kernels, if one of them met what is not finite; and
+        with another kernel in the place of one that failed, unless ``replace_failing`` is False: it raises then.
+        """
+        while True:
+            try:
+                return act(self.stage(self.key(inputs)), inputs)
+            except NotFinite:
+                return self._without_approximations().attempt(inputs, act, replace_failing=replace_failing)
+            except KernelFailure as failure:
+                if not replace_failing:
+                    raise
+                self._recover(failure)
+
+    def _without_approximations(self) -> Executor:
+        """The same graph, for runs in which an approximate kernel met what is not finite."""
         with self._lock:
             if self._exact is None:
                 context = self._context
@@ -86,7 +97,7 @@ class Executor:
                 self._exact = Executor(self.graph, own)
             return self._exact
 
-    def recover(self, failure: KernelFailure) -> None:
+    def _recover(self, failure: KernelFailure) -> None:
         """Do without the kernel that failed: every plan is made again without it when it is next needed."""
         failure.pack.put_aside(failure.kernel, str(failure))
         with self._lock:

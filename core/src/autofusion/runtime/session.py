@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +13,9 @@ from autofusion.fusion.rule import Level
 from autofusion.ir.dtypes import dtype_name
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import NotFinite
 from autofusion.lowering.plan import Plan
 from autofusion.runtime.context import Context
-from autofusion.runtime.executor import Executor, Key, Stage
-from autofusion.runtime.guard import KernelFailure
+from autofusion.runtime.executor import Executor, Stage
 
 if TYPE_CHECKING:
     from autofusion.runtime.watch import Watched
@@ -34,7 +32,6 @@ class Session:
         self.context = context
         self.graph, self.prepared_ledger = context.prepare(source)
         self.executor = Executor(self.graph, context)
-        self._last: Stage | None = None
         self.has_bodies = any(isinstance(a, Graph) for n in self.graph.nodes for a in n.attrs.values())
 
     # ---- running ---------------------------------------------------------------------------------------------
@@ -44,15 +41,8 @@ class Session:
 
         Raises InputError (naming the input, what was expected and found) for a wrong name, dtype or shape.
         """
-        given = self.arguments(inputs)
-        while True:
-            stage = self._stage(self.executor.key(given))
-            try:
-                return dict(zip(self.graph.output_names, stage.run(given), strict=True))
-            except NotFinite:
-                return dict(zip(self.graph.output_names, self.executor.exact().run(given), strict=True))
-            except KernelFailure as failure:  # another kernel takes its place, and the run is repeated
-                self.executor.recover(failure)
+        results = self.executor.attempt(self.arguments(inputs), self._run)
+        return dict(zip(self.graph.output_names, results, strict=True))
 
     def __call__(self, *inputs: Any) -> Any:
         """Run on the inputs in order; return the output, or a tuple of them."""
@@ -103,7 +93,9 @@ class Session:
                     f"as in shapes={{'{value.name}': (1, 3, 224, 224)}}"
                 )
             key.append(type_)
-        return self._stage(tuple(key))
+        stage = self.executor.stage(tuple(key))
+        self._require_known_kernels(stage)
+        return stage
 
     def watch(self, names: Iterable[str], inputs: Mapping[str, Any]) -> Watched:
         """Run on ``inputs`` and also return the values of these source nodes or values, inside fused nodes or not.
@@ -114,26 +106,29 @@ class Session:
 
         return watch(self, names, inputs)
 
-    def _stage(self, key: Key) -> Stage:
-        self._last = self.executor.stage(key)
-        if self._last.tail is None and not self.has_bodies and self.context.options.level is not Level.OFF:
+    def _run(self, stage: Stage, inputs: Sequence[Any]) -> list[Any]:
+        self._require_known_kernels(stage)
+        return stage.run(inputs)
+
+    def _require_known_kernels(self, stage: Stage) -> None:
+        """Raise OptionError if a kernel that is switched off does not exist, once whatever might offer it is planned."""
+        if stage.tail is None and not self.has_bodies and self.context.options.level is not Level.OFF:
             # Otherwise some other part of the model, planned later, might still have the kernel, or a fused node.
             self.context.kernel_switches.require_known()
-        return self._last
 
     # ---- looking ---------------------------------------------------------------------------------------------
 
     @property
     def stage(self) -> Stage:
         """What was compiled last; raise InputError if nothing was yet."""
-        if self._last is None:
+        if not self.executor.stages:
             raise InputError("nothing is compiled yet: run the session, or state shapes, so that the plan is known")
-        return self._last
+        return self.executor.stages[-1]
 
     @property
     def stages(self) -> list[Stage]:
         """The last compiled stage, the tails that have been planned behind it, then those of control-flow bodies."""
-        found = [] if self._last is None else _with_tails(self._last)
+        found = [stage for last in self.executor.stages[-1:] for stage in _with_tails(last)]
         for body in self.context.bodies.values():
             found += [stage for last in body.executor.stages[-1:] for stage in _with_tails(last)]
         return found

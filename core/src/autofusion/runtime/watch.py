@@ -14,10 +14,9 @@ from typing import Any
 
 from autofusion.errors import OptionError, nearest
 from autofusion.ir.graph import FUSED, Graph, Node, Value
-from autofusion.lowering.contract import NotFinite
 from autofusion.lowering.plan import Plan, Step
 from autofusion.runtime.context import Context
-from autofusion.runtime.executor import Executor, Stage
+from autofusion.runtime.executor import Stage
 from autofusion.runtime.session import Session
 
 
@@ -36,15 +35,12 @@ def watch(session: Session, names: Iterable[str], inputs: Mapping[str, Any]) -> 
     for a name that the model does not have, and for a value of control flow that no longer exists.
     """
     wanted = value_names(session, names)
-    given = session.arguments(inputs)
-    try:
-        return _watched(session, session.executor, wanted, given)
-    except NotFinite:
-        return _watched(session, session.executor.exact(), wanted, given)
+    return session.executor.attempt(
+        session.arguments(inputs), lambda stage, given: _watched(session, stage, wanted, given)
+    )
 
 
-def _watched(session: Session, executor: Executor, wanted: Sequence[str], given: Sequence[Any]) -> Watched:
-    stage = executor.stage(executor.key(given))
+def _watched(session: Session, stage: Stage, wanted: Sequence[str], given: Sequence[Any]) -> Watched:
     found: dict[str, Any] = {}
     outputs = _watch_stage(stage, session.context, wanted, given, found)
     gone = [name for name in wanted if name not in found]
@@ -76,11 +72,13 @@ def value_names(session: Session, names: Iterable[str]) -> list[str]:
 
 def surviving(session: Session, inputs: Mapping[str, Any]) -> list[str]:
     """Names of the source model's values that still exist in the plan for ``inputs`` (which is run if need be)."""
-    given = session.arguments(inputs)
-    stage = session.executor.stage(session.executor.key(given))
-    if stage.tail is not None:
-        stage.run(given)  # what follows is only planned as it runs
-    there = _names_inside(stage)
+
+    def names(stage: Stage, given: Sequence[Any]) -> set[str]:
+        if stage.tail is not None:
+            stage.run(given)  # what follows is only planned as it runs
+        return _names_inside(stage)
+
+    there = session.executor.attempt(session.arguments(inputs), names)
     return [v.name for v in session.source.values() if v.producer is not None and v.name in there]
 
 

@@ -18,13 +18,14 @@ def kept_back(registry: Registry | None = None) -> list[str]:
     return [rule.name for pack in packs for rule in pack.rules if isinstance(rule, RewriteRule) and not rule.portable]
 
 
-def export(session: Session, path: Path, *, inline: bool = False, registry: Registry | None = None) -> int:
+def export(session: Session, path: Path | str, *, inline: bool = False, registry: Registry | None = None) -> int:
     """Write the session's graph to ``path`` in the format of its suffix; return the number of nodes written.
 
     The graph is the last compiled one if the session was compiled for shapes, otherwise the prepared one with open
     dims. It should have been compiled without the rules that are ``kept_back``. Raises PluginError if no installed
     frontend writes that format, ModelError if the graph cannot be said in it.
     """
+    path = Path(path)
     writers = [f for f in (registry or default_registry()).frontends if isinstance(f, Exporter)]
     chosen = next((f for f in writers if path.suffix in f.suffixes), None)
     if chosen is None:
