@@ -1,7 +1,6 @@
 """Whole networks against onnxruntime with its optimisations off: every level computes the same function.
 
-onnxruntime unoptimised runs the operators as the file has them, so neither side shares a fusion with the other. Two
-numbers are held: the largest difference over the range of an output, and the mean relative difference where the
+Two numbers are held: the largest difference over the range of an output, and the mean relative difference where the
 output is not near zero.
 """
 
@@ -15,24 +14,18 @@ import pytest
 
 import autofusion as af
 import zoo
+from agreement import MAX_OVER_RANGE, errors, unoptimised
 
-ort = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime")
 
 LEVELS = ("off", "basic", "full")
 GROUPS = ("first", "second")
 """Groups of the zoo that are held to agree."""
 
-MAX_OVER_RANGE = 1e-4
-
 
 @cache
 def _reference(name: str, case: int) -> dict[str, np.ndarray]:
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
-    session = ort.InferenceSession(str(zoo.model_path(name)), options, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, zoo.inputs(name, case)), strict=True))
+    return unoptimised(zoo.model_path(name), zoo.inputs(name, case))
 
 
 def _params() -> list[Any]:
@@ -46,16 +39,6 @@ def _params() -> list[Any]:
                 marks = [pytest.mark.slow] if model.slow else []
                 params.append(pytest.param(name, case, level, id=f"{name}-{sizes}-{level}", marks=marks))
     return params
-
-
-def errors(got: np.ndarray, expected: np.ndarray, near_zero: float = 0.0) -> tuple[float, float]:
-    """(largest difference / range of `expected`, mean relative difference of the values not near zero)."""
-    a, b = got.astype(np.float64), expected.astype(np.float64)
-    span = float(np.ptp(b)) or float(np.abs(b).max()) or 1.0
-    difference = np.abs(a - b)
-    kept = np.abs(b) > max(1e-3 * span, near_zero)
-    relative = float((difference[kept] / np.abs(b[kept])).mean()) if kept.any() else 0.0
-    return float(difference.max()) / span, relative
 
 
 @pytest.mark.parametrize(("name", "case", "level"), _params())

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "zoo"))
 import autofusion as af
 import zoo
 from autofusion.tools.bench import interleave
-from autofusion.tools.export import export, kept_back
+from autofusion.tools.export import export
 from autofusion.tools.peers import peer
 
 MODELS = ("resnet18", "resnet50", "ppocr_cls", "ppocrv4_det", "ppocrv4_rec", "picodet", "yolov8n", "ppocrv6_rec")
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> None:
     for name in arguments or MODELS:
         feeds = zoo.inputs(name)
         shapes = {n: a.shape for n, a in feeds.items()}
-        session = af.compile(zoo.model_path(name), shapes=shapes, threads=THREADS, disable=kept_back())
+        session = af.compile(zoo.model_path(name), shapes=shapes, threads=THREADS)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "out.onnx"
             count = export(session, path, inline=True)

@@ -25,9 +25,8 @@ def command(model: Path, save: Path, inline: bool, shapes: tuple[str, ...], sett
     """
     import autofusion
     from autofusion.tools import inputs
-    from autofusion.tools.export import export, kept_back
+    from autofusion.tools.export import export
 
-    settings["disable"] = [*settings.get("disable", ()), *kept_back()]
     session = autofusion.compile(model, shapes=inputs.parse_shapes(shapes) or None, **settings)
     count = export(session, save, inline=inline)
     click.echo(f"{save}: {count} nodes, from {len(session.source)} of {model}")

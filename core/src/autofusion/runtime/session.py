@@ -111,7 +111,7 @@ class Session:
         return stage.run(inputs)
 
     def _require_known_kernels(self, stage: Stage) -> None:
-        """Raise OptionError if a kernel that is switched off does not exist, once whatever might offer it is planned."""
+        """Raise OptionError if a kernel to switch off does not exist, once all that might offer it is planned."""
         if stage.tail is None and not self.has_bodies and self.context.options.level is not Level.OFF:
             # Otherwise some other part of the model, planned later, might still have the kernel, or a fused node.
             self.context.kernel_switches.require_known()
