@@ -265,3 +265,29 @@ def test_what_is_refused():
     empty = conv_node(x, w)
     empty.output.type = TensorType(np.dtype(np.float32), (0, 5, 2, 2))
     assert "nothing" in refusal(empty)
+
+
+@pytest.mark.parametrize("isa", RUNNABLE)
+@pytest.mark.parametrize(
+    ("channels", "filters", "kernel", "group", "expect"),
+    [
+        (100, 40, (1, 1), 1, "conv.direct"),
+        (32, 32, (3, 3), 1, "conv.direct"),
+        (32, 32, (5, 5), 32, "conv.depthwise"),
+        (64, 3, (3, 3), 1, "conv.narrow"),
+        (3, 16, (3, 3), 1, "conv.image"),
+    ],
+)
+def test_a_large_bias_does_not_spoil_the_sum(isa, channels, filters, kernel, group, expect):
+    """The result is rounded at the size of the bias once, not with each of the additions."""
+    rng = np.random.default_rng(5)
+    x, w, _ = operands(rng, (1, channels, 12, 20), (filters, channels // group, *kernel), filters)
+    b = np.full(filters, 3.0 * 2**12, np.float32)
+    pads = [1] * 4
+    wanted = conv(x, w, b, group=group, pads=pads)
+    node = make_node("Conv", [x, w, b], {"group": group, "pads": pads}, (1, 2))
+    node.output.type = of_array(wanted.astype(np.float32))
+    target = target_for(isa)
+    offer = next(o for o in offers(node, target) if o.kernel == expect)
+    (found,) = run_offer(node, offer, [x, w, b], target)
+    assert np.abs(found - wanted).max() < 0.55 * np.spacing(np.float32(2**13))

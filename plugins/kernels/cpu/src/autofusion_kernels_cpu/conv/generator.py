@@ -10,9 +10,9 @@ that reads a plain image, and the products of a Winograd transform are this one 
 A *task* is one piece of work of one thread: one group of output channels (`vectors` channel blocks), some rows of
 pixels, some entries of the table. A row is covered by register tiles of a few fixed widths; the last tile of a row is
 moved left so that it ends with the row, and only stores the pixels that no tile before it has stored, so nothing is
-read or written beyond a row. Long sums may be cut in chunks of the table, of whole blocks: the first chunk starts from
-the bias, others add to what the output holds, the last applies the epilogue. The order of additions never depends on
-any of this.
+read or written beyond a row. Long sums may be cut in chunks of the table, of whole blocks: all but the first add to
+what the output holds, the last adds the bias and applies the epilogue. The order of additions never depends on any of
+this. The bias comes last because a sum that starts from a large one is rounded at its size with every addition.
 
 An image without a border around it is *staged*: a task copies the lines that it reads into scratch memory of its
 thread, with zeros around them. There they stay in the cache, and no copy of the whole image is made.
@@ -229,21 +229,20 @@ class _Emitter:
                 f.at(p, x * self.s.output_pixel) if kind is OperandKind.TENSOR else p
                 for p, kind in zip(row.operands, self.epilogue.kinds, strict=True)
             ]
-            initial = f.branch(
-                task.first,
-                lambda: self.biases(task, width),
-                lambda: self.products.wait(self.store.resumed(output, width)),
-            )
+            with f.when(~task.first):
+                self.products.wait(self.store.resumed(output, width))
             pixels = f.at(row.input, x * self.s.pixel)
             ahead = Ahead(loop.carried[0], task.prefetch_end, task.field["prefetch_step"])
             entries, block = task.field["taps"], task.field["block"]
             sums, reached = self.products.sums(
-                task.table, entries, block, task.weights, pixels, initial, task.first, ahead
+                task.table, entries, block, task.weights, pixels, width, task.first, ahead
             )
+            sums = f.branch(task.last, lambda sums=sums: self.shifted(sums, task), lambda sums=sums: sums)
             self.store.tile(sums, width, output, operands, skip, task.last)
             loop.next(reached)
         return loop.results[0]
 
-    def biases(self, task: _Task, width: int) -> list[Value]:
+    def shifted(self, sums: list[Value], task: _Task) -> list[Value]:
+        """Complete sums with the bias."""
         vectors = [self.f.load(task.bias, o * self.lanes) for o in range(self.s.vectors)]
-        return vectors * width
+        return [value + vectors[i % self.s.vectors] for i, value in enumerate(sums)]

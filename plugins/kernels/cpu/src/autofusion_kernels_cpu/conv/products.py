@@ -87,11 +87,10 @@ class Products:
         self.lanes = structure.isa.lanes
         self.waiting = f.stack(max(structure.widths) * structure.vectors * self.lanes)
 
-    def wait(self, values: list[Value]) -> list[Value]:
-        """Put accumulators on the stack, and start from zero."""
+    def wait(self, values: list[Value]) -> None:
+        """Put sums on the stack, which what is summed next is added to."""
         for i, value in enumerate(values):
             self.f.store(value, self.waiting, i * self.lanes)
-        return [self.f.zero] * len(values)
 
     def sums(
         self,
@@ -100,16 +99,17 @@ class Products:
         block: Value,
         weights: Value,
         pixels: Value,
-        initial: list[Value],
+        width: int,
         fresh: Value,
         ahead: Ahead,
     ) -> tuple[list[Value], Value]:
-        """The accumulators (pixels outside, vectors inside) after all entries of the table, `block` of them in one go,
-        and how far prefetching has come. `pixels` points to the tile's first pixel; `initial` has the accumulators to
-        start from. If `fresh` is false, what they shall be added to `wait`s.
+        """The sums (`width` pixels outside, vectors inside) over all entries of the table, `block` of them in one go,
+        and how far prefetching has come. `pixels` points to the tile's first pixel. If `fresh` is false, what they
+        shall be added to `wait`s.
         """
         f = self.f
-        with f.loop(0, entries, step=block, carry=[table, weights, ahead.pointer, *initial], opaque=True) as blocks:
+        zeros = [f.zero] * (width * self.s.vectors)
+        with f.loop(0, entries, step=block, carry=[table, weights, ahead.pointer, *zeros], opaque=True) as blocks:
             part = Ahead(blocks.carried[2], ahead.end, ahead.step)
             count = f.min(entries - blocks.index, block)
             entry, columns, reached, *values = self._block(
@@ -122,7 +122,12 @@ class Products:
 
             values = f.branch(first, lambda values=values: values, added)
             more = f.lt(blocks.index + block, entries)
-            values = f.branch(more, lambda values=values: self.wait(values), lambda values=values: values)
+
+            def put_aside(values: list[Value] = values) -> list[Value]:
+                self.wait(values)
+                return zeros
+
+            values = f.branch(more, put_aside, lambda values=values: values)
             blocks.next(entry, columns, reached, *values)
         return list(blocks.results[3:]), blocks.results[2]
 

@@ -183,10 +183,9 @@ class _Emitter:
                 with f.loop(0, tiles, carry=[reached], opaque=True) as inner:
                     # The last one is moved left to end with the block: it computes some results again.
                     x = f.min(start + inner.index * width, count - width) * self.lanes
-                    initial = [f.zero] * (width * vectors)
                     ahead = Ahead(inner.carried[0], end, step)
                     entries, block, fresh = f.param["entries"], f.param["block"], f.const(1, I1)
-                    sums, reached = emitter.sums(table, entries, block, weights, f.at(v, x), initial, fresh, ahead)
+                    sums, reached = emitter.sums(table, entries, block, weights, f.at(v, x), width, fresh, ahead)
                     target = f.at(m, x)
                     for o in range(vectors):
                         row = f.at(target, f.param["m_block"] * o)
