@@ -24,7 +24,7 @@ TABLE_ENTRY = 2
 """int64 for each entry of the table: offset in floats, number of k."""
 LINE = 16
 """float32 in a cache line."""
-SUMMED = 128
+SUMMED = 64
 """k that are summed in one go, at least; less than twice as many."""
 
 
