@@ -13,8 +13,8 @@ import zoo
 from autofusion.cli import cli
 
 TOLERANCE = 1e-5
-"""Of a value's range; the rounding of either run, which the distance of level off from the exact value shows, comes on
-top.
+"""Of a value's range. Where level off is itself that far from a double-precision run, its distance comes on top: rounding
+the folded weights alone moves the detector's last sigmoid by 1.5e-5.
 """
 
 
@@ -35,13 +35,16 @@ def test_every_node_inside_every_fused_site(name: str) -> None:
     expected = off.watch(inside, inputs).values
     assert watched.values.keys() == expected.keys()
     exact = exact_values(full.source, inputs, list(expected))
+    close = 0
     for key, want in expected.items():
         got = watched.values[key]
         assert (got.dtype, got.shape) == (want.dtype, want.shape)
         span = float(np.ptp(exact[key])) or float(np.abs(exact[key]).max()) or 1.0
         own = float(np.abs(want - exact[key]).max()) / span
         away = float(np.abs(got.astype(np.float64) - want).max()) / span
-        assert away <= TOLERANCE + 2 * own, f"'{key}': {away:.2e} of its range away, level off is {own:.2e} off itself"
+        assert away <= TOLERANCE + own, f"'{key}': {away:.2e} of its range away, level off is {own:.2e} off itself"
+        close += away <= TOLERANCE
+    assert close >= 0.99 * len(expected)
 
 
 def test_the_command_line_shows_and_saves_them(tmp_path: Path) -> None:
