@@ -13,8 +13,8 @@ import zoo
 from autofusion.cli import cli
 
 TOLERANCE = 1e-5
-"""Of a value's range. Where level off is itself away from a double-precision run, its distance comes on top: rounding the
-folded weights alone moves the detector's last sigmoid by 1.5e-5.
+"""Of a value's range. Where level off is itself away from a double-precision run, its distance comes on top: rounding
+the folded weights alone moves the detector's last sigmoid by 1.5e-5.
 """
 
 
