@@ -38,14 +38,14 @@ def _non_max_suppression(node: Node, inputs: Inputs) -> list[Any]:
     for batch in range(scores.shape[0]) if limit else ():
         corners = _corners(boxes[batch], bool(node.attr("center_point_box", 0)))
         for label in range(scores.shape[1]):
-            order = np.argsort(-scores[batch, label], kind="stable")
-            if threshold is not None:
-                order = order[scores[batch, label][order] > np.float32(threshold)]
+            values = scores[batch, label]
+            above = np.arange(values.size) if threshold is None else np.flatnonzero(values > np.float32(threshold))
+            order = above[np.argsort(-values[above], kind="stable")]
             kept: list[int] = []
             while order.size and len(kept) < limit:
                 best, order = int(order[0]), order[1:]
                 kept.append(best)
-                order = order[_overlap(corners[best], corners[order]) <= np.float32(overlap or 0.0)]
+                order = order[~(_overlap(corners[best], corners[order]) > np.float32(overlap or 0.0))]
             chosen.extend((batch, label, index) for index in kept)
     return [np.array(chosen, np.int64).reshape(-1, 3)]
 
