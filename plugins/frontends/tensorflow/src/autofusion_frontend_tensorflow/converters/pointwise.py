@@ -180,7 +180,7 @@ def hard_swish(call: Call) -> Value:
     return call.emit("HardSwish", call.operand(0))
 
 
-@converter("SoftplusGrad", "Digamma", "Lgamma")
+@converter("SoftplusGrad", "Digamma")
 def without_counterpart(call: Call) -> Value:
     """The IR has nothing to say these by."""
     call.fail("the IR has no operator for it")
