@@ -202,6 +202,7 @@ _ARITHMETIC: dict[str, Callable[[Attrs, Arrays], np.ndarray | None]] = {
     "ReduceMin": _reduce(np.minimum),
     "ReduceProd": _reduce(np.multiply),
     "ReduceSum": _reduce(np.add),
+    "Round": _plain(np.rint),
     "Slice": _slice,
     "Sub": _plain(np.subtract),
     "Tile": _tile,

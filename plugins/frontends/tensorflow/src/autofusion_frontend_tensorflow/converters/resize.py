@@ -57,78 +57,109 @@ def nearest(call: Call) -> Value:
 def bicubic(call: Call) -> Value:
     """Keys' kernel: with half pixels a = -0.5 and what lies outside left out, else a = -0.75.
 
-    TensorFlow reads the kernel from a table. Where sizes are known, so do we: as matrices, one for each direction.
+    TensorFlow reads the kernel from a table. So do we: as products with a matrix for each direction.
     """
     coordinates = _coordinates(call)
-    half = coordinates == "half_pixel"
-    x, sizes = _floating(call), call.operand(1).const
+    x, sizes = call.cast(call.operand(0), np.float32), call.vector(call.operand(1))
     call.rank(x)
-    assert x.shape is not None
-    rows, columns = x.shape[1], x.shape[2]
-    if sizes is not None and isinstance(rows, int) and isinstance(columns, int):
-        height, width = (int(n) for n in sizes)
-        vertical, horizontal = _cubic(rows, height, coordinates), _cubic(columns, width, coordinates)
-        return _by_matrices(call, call.cast(x, np.float32), vertical, horizontal)
-    value = _resized(
+    height, width = call.slice(sizes, 0, 0, 1), call.slice(sizes, 0, 1, 2)
+    return _by_matrices(
         call,
         x,
-        mode="cubic",
-        coordinate_transformation_mode=coordinates,
-        cubic_coeff_a=-0.5 if half else -0.75,
-        exclude_outside=int(half),
+        _cubic(call, call.dim(x, 1), height, coordinates),
+        _cubic(call, call.dim(x, 2), width, coordinates),
     )
-    return call.cast(value, np.float32)
 
 
-def _cubic(size: int, wanted: int, coordinates: str) -> np.ndarray:
-    """Weights [wanted, size] of Keys' kernel, whose argument is a multiple of 1 / 1024."""
-    half = coordinates == "half_pixel"
-    aligned = coordinates == "align_corners" and wanted > 1
-    scale = np.float32(size - 1) / np.float32(wanted - 1) if aligned else np.float32(size) / np.float32(wanted)
-    shift = np.float32(0.5 if half else 0)
-    place = (np.arange(wanted, dtype=np.float32) + shift) * scale - shift
-    first = np.floor(place)
-    offset = np.rint((place - first) * np.float32(1024)) / 1024
-    columns = first.astype(int)[:, None] + np.arange(-1, 3)
-    distance = np.abs(offset[:, None] - np.arange(-1, 3))
-    a = -0.5 if half else -0.75
-    near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
-    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
-    weights = np.where(distance <= 1, near, far)
-    inside = np.clip(columns, 0, size - 1)
+def _cubic(call: Call, size: Value, wanted: Value, coordinates: str) -> Value:
+    """Weights [wanted, size] of Keys' kernel, whose argument is a multiple of 1 / 1024.
+
+    All are small vectors: where the sizes are known, they are constants.
+    """
+
+    def number(value: float) -> Value:
+        return call.const(value, np.float32)
+
+    def op(name: str, a: Value, b: Value) -> Value:
+        return call.emit(name, a, b)
+
+    half, one = coordinates == "half_pixel", call.ints([1])
+    scale = _scale(call, size, wanted, coordinates == "align_corners", np.float32)
+    rows = call.cast(_count(call, wanted), np.float32)
+    shift = number(0.5 if half else 0)
+    place = op("Sub", op("Mul", op("Add", rows, shift), scale), shift)
+    first = call.emit("Floor", place)
+    steps = call.emit("Round", op("Mul", op("Sub", place, first), number(1024)))
+    taps = call.const([[-1, 0, 1, 2]], np.int64)
+    offset = op("Div", call.unsqueeze(steps, 1), number(1024))
+    weights = _keys(call, call.emit("Abs", op("Sub", offset, call.cast(taps, np.float32))), -0.5 if half else -0.75)
+    columns = op("Add", call.unsqueeze(call.cast(first, np.int64), 1), taps)
+    inside = op("Max", op("Min", columns, op("Sub", size, one)), call.ints([0]))
     if half:
-        weights = np.where(inside == columns, weights, 0)
-        weights = weights / weights.sum(axis=1, keepdims=True)
-    matrix = np.zeros((wanted, size))
-    np.add.at(matrix, (np.arange(wanted)[:, None], inside), weights)
-    return matrix
+        weights = call.emit("Where", op("Equal", inside, columns), weights, number(0))
+        weights = op("Div", weights, call.emit("ReduceSum", weights, one, keepdims=1))
+    hits = call.cast(op("Equal", call.unsqueeze(inside, 2), _count(call, size)), np.float32)
+    return call.emit("ReduceSum", op("Mul", hits, call.unsqueeze(weights, 2)), one, keepdims=0)
 
 
-def _weights(size: int, wanted: int, align: bool) -> np.ndarray:
-    """How much of each of ``size`` elements is in each of ``wanted`` equal intervals, as means."""
-    scale = (size - 1) / (wanted - 1) if align and wanted > 1 else size / wanted
-    low = np.arange(wanted)[:, None] * scale
-    high = np.minimum(low + scale, size) if not align else low + scale
-    cells = np.arange(size)[None, :]
-    share = np.clip(np.minimum(high, cells + 1) - np.maximum(low, cells), 0, None)
-    return share / share.sum(axis=1, keepdims=True)
+def _keys(call: Call, distance: Value, a: float) -> Value:
+    """Keys, 1981: two cubic pieces, of what is nearer than 1 and than 2."""
+
+    def horner(*coefficients: float) -> Value:
+        value = call.like(coefficients[0], distance)
+        for coefficient in coefficients[1:]:
+            value = call.emit("Add", call.emit("Mul", value, distance), call.like(coefficient, distance))
+        return value
+
+    near, far = horner(a + 2, -(a + 3), 0, 1), horner(a, -5 * a, 8 * a, -4 * a)
+    return call.emit("Where", call.emit("LessOrEqual", distance, call.like(1, distance)), near, far)
 
 
 @converter("ResizeArea")
 def area(call: Call) -> Value:
     """The mean over the area of each new pixel: a product with a matrix for each direction."""
-    x = call.cast(call.operand(0), np.float32)
-    height, width = call.known_ints(1, "size")
+    x, sizes = call.cast(call.operand(0), np.float32), call.vector(call.operand(1))
     align = bool(call.attr("align_corners", False))
     call.rank(x)
-    assert x.shape is not None
-    rows, columns = x.shape[1], x.shape[2]
-    if not isinstance(rows, int) or not isinstance(columns, int):
-        call.fail(f"the size of '{x.name}' must be known, found {x.type}")
-    return _by_matrices(call, x, _weights(rows, height, align), _weights(columns, width, align))
+    height, width = call.slice(sizes, 0, 0, 1), call.slice(sizes, 0, 1, 2)
+    return _by_matrices(
+        call, x, _shares(call, call.dim(x, 1), height, align), _shares(call, call.dim(x, 2), width, align)
+    )
 
 
-def _by_matrices(call: Call, x: Value, vertical: np.ndarray, horizontal: np.ndarray) -> Value:
+def _shares(call: Call, size: Value, wanted: Value, align: bool) -> Value:
+    """How much of each of ``size`` elements is in each of ``wanted`` equal intervals, as means."""
+    whole, one = call.cast(size, np.float64), call.const(1, np.float64)
+    scale = _scale(call, size, wanted, align, np.float64)
+    low = call.unsqueeze(call.emit("Mul", call.cast(_count(call, wanted), np.float64), scale), 1)
+    # The intervals of one element with aligned corners are empty, and stand for it all the same.
+    some = call.emit("Greater", scale, call.const(0, np.float64))
+    high = call.emit("Add", low, call.emit("Where", some, scale, one))
+    if not align:
+        high = call.emit("Min", high, whole)
+    cells = call.cast(_count(call, size), np.float64)
+    end = call.emit("Min", high, call.emit("Add", cells, one))
+    share = call.emit("Max", call.emit("Sub", end, call.emit("Max", low, cells)), call.const(0, np.float64))
+    total = call.emit("ReduceSum", share, call.ints([1]), keepdims=1)
+    return call.cast(call.emit("Div", share, total), np.float32)
+
+
+def _count(call: Call, size: Value) -> Value:
+    """0, 1, ..., size - 1."""
+    return call.emit("Range", call.ints(0), call.squeeze(size, 0), call.ints(1))
+
+
+def _scale(call: Call, size: Value, wanted: Value, align: bool, dtype: type) -> Value:
+    """How many of ``size`` elements are one of ``wanted``."""
+    whole, made, one = call.cast(size, dtype), call.cast(wanted, dtype), call.const(1, dtype)
+    scale = call.emit("Div", whole, made)
+    if not align:
+        return scale
+    between = call.emit("Div", call.emit("Sub", whole, one), call.emit("Sub", made, one))
+    return call.emit("Where", call.emit("Greater", wanted, call.ints([1])), between, scale)
+
+
+def _by_matrices(call: Call, x: Value, vertical: Value, horizontal: Value) -> Value:
     """``x`` with every column a product with ``vertical`` [height, rows], and every row with ``horizontal``."""
-    wide = call.emit("MatMul", _LAYOUT.first(call, x), call.const(horizontal.T, np.float32))
-    return _LAYOUT.back(call, call.emit("MatMul", call.const(vertical, np.float32), wide))
+    wide = call.emit("MatMul", _LAYOUT.first(call, x), call.transpose(horizontal, [1, 0]))
+    return _LAYOUT.back(call, call.emit("MatMul", vertical, wide))
