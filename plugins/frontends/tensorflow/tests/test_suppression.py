@@ -108,3 +108,48 @@ def test_no_boxes_at_all(tmp_path: Path) -> None:
 
     inputs = [[corners(2, count, 1), scores(2, count, 2, tied=False)] for count in (3, 0, 1)]
     same(tmp_path / "model.pb", function, *inputs, free=(1,))
+
+
+@pytest.mark.parametrize("free", [(), (0,)])
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("width", [0.0, 0.25, 1.0])
+@pytest.mark.parametrize("least", [0.0, 0.4, -2.0, 3.0])
+def test_soft_suppression(least: float, width: float, padded: bool, free: tuple[int, ...], tmp_path: Path) -> None:
+    def function(x: Any, s: Any) -> Any:
+        return list(
+            tf.raw_ops.NonMaxSuppressionV5(
+                boxes=x,
+                scores=s,
+                max_output_size=9,
+                iou_threshold=0.3,
+                score_threshold=least,
+                soft_nms_sigma=width,
+                pad_to_max_output_size=padded,
+            )
+        )
+
+    path = frozen(tmp_path / "model.pb", function, specs_of([corners(30), scores(30, tied=False)], free))
+    sessions = [af.compile(path, level=level, threads=1) for level in ("off", "full")]
+    for _ in range(10):
+        # Lowered scores of less than 0 rise: which of them is tried first is TensorFlow's own affair.
+        feeds = {"x0": corners(30), "x1": np.abs(scores(30, tied=False)) if width else scores(30, tied=False)}
+        wanted = expected(path, feeds)
+        for session in sessions:
+            got = session.run(feeds)
+            for name, want in wanted.items():
+                assert got[name].dtype == want.dtype
+                np.testing.assert_allclose(got[name], want, rtol=2e-6, atol=1e-7, err_msg=name)
+
+
+@pytest.mark.parametrize("op", ["NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV5"])
+def test_suppression_of_half_precision_and_of_what_just_reaches_the_threshold(op: str, tmp_path: Path) -> None:
+    half = np.float16
+
+    def function(x: Any, s: Any) -> Any:
+        last = {"score_threshold": half(0)} if op[-1] > "2" else {}
+        last |= {"soft_nms_sigma": half(0)} if op[-1] == "5" else {}
+        value = getattr(tf.raw_ops, op)(boxes=x, scores=s, max_output_size=3, iou_threshold=half(0.5), **last)
+        return list(value) if op[-1] == "5" else value
+
+    boxes = np.array([[0, 0, 1, 1], [0, 0, 1, 0.5], [0, 0, 1, 0.75], [0, 0, 0, 0]], half)
+    same(tmp_path / "model.pb", function, [boxes, np.array([0.9, 0.8, 0.7, 0.6], half)])

@@ -9,9 +9,10 @@ from autofusion_frontend_tensorflow.call import Call
 from autofusion_frontend_tensorflow.registry import converter
 
 
-def _chosen(call: Call, threshold: float | Value, least: Value | None) -> Value:
+def chosen(call: Call, threshold: float | Value, least: Value | None) -> Value:
     """Indices of the boxes that stay, best first: [count], 64 bits."""
-    boxes, scores = call.unsqueeze(call.operand(0), 0), call.unsqueeze(call.operand(1), 0, 1)
+    boxes, scores = (call.cast(call.operand(i), np.float32) for i in (0, 1))
+    boxes, scores = call.unsqueeze(boxes, 0), call.unsqueeze(scores, 0, 1)
     overlap = threshold if isinstance(threshold, Value) else call.const(threshold, np.float32)
     picked = call.emit(
         "NonMaxSuppression", boxes, scores, call.vector(call.operand(2)), call.cast(overlap, np.float32), least
@@ -22,25 +23,25 @@ def _chosen(call: Call, threshold: float | Value, least: Value | None) -> Value:
 @converter("NonMaxSuppression")
 def non_max_suppression(call: Call) -> Value:
     """The threshold is an attribute."""
-    return call.cast(_chosen(call, float(call.attr("iou_threshold", 0.5)), None), np.int32)
+    return call.cast(chosen(call, float(call.attr("iou_threshold", 0.5)), None), np.int32)
 
 
 @converter("NonMaxSuppressionV2")
 def non_max_suppression_v2(call: Call) -> Value:
     """The threshold is an operand."""
-    return call.cast(_chosen(call, call.operand(3), None), np.int32)
+    return call.cast(chosen(call, call.operand(3), None), np.int32)
 
 
 @converter("NonMaxSuppressionV3")
 def non_max_suppression_v3(call: Call) -> Value:
     """Scores must also be above a second threshold."""
-    return call.cast(_chosen(call, call.operand(3), call.cast(call.operand(4), np.float32)), np.int32)
+    return call.cast(chosen(call, call.operand(3), call.cast(call.operand(4), np.float32)), np.int32)
 
 
 @converter("NonMaxSuppressionV4", outputs=("selected_indices", "valid_outputs"))
 def non_max_suppression_v4(call: Call) -> list[Value]:
     """Optionally filled up with zeros to the greatest count; also tells how many are valid."""
-    picked = _chosen(call, call.operand(3), call.cast(call.operand(4), np.float32))
+    picked = chosen(call, call.operand(3), call.cast(call.operand(4), np.float32))
     count = call.emit("Shape", picked)
     if call.attr("pad_to_max_output_size", False):
         missing = call.emit("Sub", call.vector(call.operand(2)), count)
