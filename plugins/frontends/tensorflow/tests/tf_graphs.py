@@ -24,7 +24,7 @@ LEVELS = ("off", "full")
 
 def frozen(path: Path, function: Callable[..., Any], specs: Sequence[tf.TensorSpec], *, lower: bool = False) -> Path:
     """Write ``function`` as a frozen graph; ``lower`` spells its control flow in Switch and Merge nodes."""
-    # No function here has Python's own conditions or loops to be translated, and looking for them takes most of the time.
+    # No function here has conditions or loops of Python's own, and the search for them takes most of the time.
     concrete = tf.function(function, input_signature=specs, autograph=False).get_concrete_function()
     graph = convert_variables_to_constants_v2(concrete, lower_control_flow=lower).graph
     path.write_bytes(graph.as_graph_def().SerializeToString())
