@@ -37,7 +37,7 @@ def filled(call: Call, value: Value, like: Value | None = None) -> Value:
     dims: Shape | None = value.dims
     if like is not None and (dims is None or not all(isinstance(d, int) for d in dims)):
         dims = _merged(dims, like.shape)
-    sizes = [call.vector(value.size), *(_size(call, d) for d in dims or ())]
+    sizes = [call.vector(value.size), *(_size(call, d, like, axis) for axis, d in enumerate(dims or ()))]
     if dims is None or any(s is None for s in sizes):
         call.fail(
             f"the list '{value.name}' is used before anything says the shape of its elements; save the model with "
@@ -47,14 +47,16 @@ def filled(call: Call, value: Value, like: Value | None = None) -> Value:
     return call.emit("ConstantOfShape", shape, value=np.zeros(1, value.element))
 
 
-def _size(call: Call, dim: Dim) -> Value | None:
-    """A dim as a vector of one number: a symbol is the size of some value that has it."""
+def _size(call: Call, dim: Dim, like: Value | None, axis: int) -> Value | None:
+    """A dim as a vector of one number: a symbol is the size of some value that has it, else ``like`` has it."""
     if isinstance(dim, int):
         return call.ints([dim])
     if dim is not None:
         for value in call.graph.values():
             if value.shape is not None and dim in value.shape:
                 return call.dim(value, value.shape.index(dim))
+    if like is not None and like.shape is not None and any(v is like for v in call.graph.values()):
+        return call.dim(like, axis)
     return None
 
 

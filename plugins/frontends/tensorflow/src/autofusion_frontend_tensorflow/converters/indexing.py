@@ -188,33 +188,10 @@ def unique(call: Call) -> list[Value]:
     return [node.outputs[0], call.cast(node.outputs[2], call.dtype_attr("out_idx", np.int32))]
 
 
-@converter("DynamicStitch", "ParallelDynamicStitch")
-def stitch(call: Call) -> Value:
-    """Operands: N tensors of places, N of rows. Constant places, each of which must be filled."""
-    count = int(call.attr("N", len(call.inputs) // 2))
-    places = [call.known(i, "places") for i in range(count)]
-    order: dict[int, int] = {}
-    rows, at = [], 0
-    for index, value in zip(places, call.inputs[count:], strict=True):
-        inner = index.ndim
-        rank = call.rank(value)
-        rows.append(
-            call.reshape(
-                value,
-                call.emit(
-                    "Concat",
-                    call.ints([-1]),
-                    call.emit("Shape", value, start=inner) if rank > inner else call.ints([]),
-                    axis=0,
-                ),
-            )
-            if inner != 1
-            else value
-        )
-        for place in index.reshape(-1):
-            order[int(place)] = at
-            at += 1
-    if sorted(order) != list(range(len(order))):
-        call.fail(f"its places leave gaps: {sorted(order)[:8]}")
-    joined = rows[0] if len(rows) == 1 else call.emit("Concat", *rows, axis=0)
-    return call.emit("Gather", joined, call.ints([order[i] for i in range(len(order))]), axis=0)
+@converter("LowerBound", "UpperBound")
+def bound(call: Call) -> Value:
+    """Operands: rows in order, values. How many of a row are below each value (or: not above it)."""
+    rows, values = call.unsqueeze(call.operand(0), 1), call.unsqueeze(call.operand(1), 2)
+    before = call.emit("Less" if call.op == "LowerBound" else "LessOrEqual", rows, values)
+    counted = call.emit("ReduceSum", call.cast(before, np.int64), call.ints([2]), keepdims=0)
+    return call.cast(counted, call.dtype_attr("out_type", np.int32))

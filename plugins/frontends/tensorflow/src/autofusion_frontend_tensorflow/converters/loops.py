@@ -17,7 +17,7 @@ from autofusion.ir.graph import Graph, Value
 from autofusion.ir.operators.control import common_type
 from autofusion.ir.types import TensorType, Type
 from autofusion_frontend_tensorflow import lists
-from autofusion_frontend_tensorflow.bodies import BodyBuilder, argument_index, check_arity, function_of, outer
+from autofusion_frontend_tensorflow.bodies import BodyBuilder, argument_index, check_arity, function_of, outer, through
 from autofusion_frontend_tensorflow.call import Call
 from autofusion_frontend_tensorflow.lists import Reserved, filled
 from autofusion_frontend_tensorflow.loop_analysis import Scanned, find_scans, live_variables, trip_count
@@ -70,10 +70,13 @@ def while_(call: Call) -> list[Value | None]:
 
 
 def _element(call: Call, body: Body, operands: Sequence[Value], index: int) -> Value | None:
-    """A value like the elements of reserved list ``index``: found by importing the loop's body aside."""
+    """A value like the elements of reserved list ``index``: a variable set to them too, or by the body aside."""
     item = lists.item_set(body, index)
     if item is None:
         return None
+    for result, variable in zip(body.results, operands, strict=True):
+        if through(body, result) == through(body, item) and not isinstance(variable, Reserved):
+            return variable
     builder = BodyBuilder(call, "aside")
     stand_ins = []
     for i, value in enumerate(operands):

@@ -45,8 +45,8 @@ def arg(call: Call) -> Value:
     return call.cast(call.emit(call.op, x, axis=axis, keepdims=0), call.dtype_attr("output_type", np.int64))
 
 
-@converter("Cumsum")
-def cumulative_sum(call: Call) -> Value:
+@converter("Cumsum", "Cumprod")
+def cumulative(call: Call) -> Value:
     """Exclusive or reverse, in both."""
     attrs = {name: int(bool(call.attr(name, False))) for name in ("exclusive", "reverse")}
-    return call.emit("CumSum", call.operand(0), call.operand(1), **attrs)
+    return call.emit("CumSum" if call.op == "Cumsum" else "CumProd", call.operand(0), call.operand(1), **attrs)

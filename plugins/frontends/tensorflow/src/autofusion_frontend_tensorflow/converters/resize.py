@@ -63,7 +63,7 @@ def bicubic(call: Call) -> Value:
     x, sizes = call.cast(call.operand(0), np.float32), call.vector(call.operand(1))
     call.rank(x)
     height, width = call.slice(sizes, 0, 0, 1), call.slice(sizes, 0, 1, 2)
-    return _by_matrices(
+    return by_matrices(
         call,
         x,
         _cubic(call, call.dim(x, 1), height, coordinates),
@@ -122,7 +122,7 @@ def area(call: Call) -> Value:
     align = bool(call.attr("align_corners", False))
     call.rank(x)
     height, width = call.slice(sizes, 0, 0, 1), call.slice(sizes, 0, 1, 2)
-    return _by_matrices(
+    return by_matrices(
         call, x, _shares(call, call.dim(x, 1), height, align), _shares(call, call.dim(x, 2), width, align)
     )
 
@@ -159,7 +159,7 @@ def _scale(call: Call, size: Value, wanted: Value, align: bool, dtype: type) -> 
     return call.emit("Where", call.emit("Greater", wanted, call.ints([1])), between, scale)
 
 
-def _by_matrices(call: Call, x: Value, vertical: Value, horizontal: Value) -> Value:
+def by_matrices(call: Call, x: Value, vertical: Value, horizontal: Value) -> Value:
     """``x`` with every column a product with ``vertical`` [height, rows], and every row with ``horizontal``."""
     wide = call.emit("MatMul", _LAYOUT.first(call, x), call.transpose(horizontal, [1, 0]))
     return _LAYOUT.back(call, call.emit("MatMul", vertical, wide))
