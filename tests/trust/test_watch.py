@@ -11,6 +11,11 @@ from click.testing import CliRunner
 import autofusion as af
 import zoo
 from autofusion.cli import cli
+from autofusion.errors import OptionError
+from autofusion.ir.dtypes import F32
+from autofusion.ir.graph import Graph
+from autofusion.ir.infer import infer_graph
+from autofusion.ir.types import TensorType
 
 TOLERANCE = 1e-5
 """Of a value's range. Where level off is itself away from a double-precision run, its distance comes on top: rounding
@@ -61,3 +66,69 @@ def test_the_command_line_shows_and_saves_them(tmp_path: Path) -> None:
     np.testing.assert_array_equal(archive[value], session.watch([value], inputs).values[value])
     for key, output in session.run(inputs).items():
         np.testing.assert_array_equal(archive[key], output)
+
+
+def branches() -> Graph:
+    """``y`` is e to the power of ``x`` above zero (nodes ``positive``, ``power``), or ``x`` negated (``negative``)."""
+    graph = Graph("branches")
+    taken = graph.add_input("c", TensorType(np.dtype(bool), ()))
+    x = graph.add_input("x", TensorType(F32, (2, 3)))
+    bodies = []
+    for steps in ((("Relu", "positive"), ("Exp", "power")), (("Neg", "negative"),)):
+        body = Graph("body")
+        value = body.add_input("inner", TensorType(F32, (2, 3)))
+        for op, name in steps:
+            value = body.node(op, [value], name=name, output_names=[f"{name}.out"], origin=(name,)).output
+        body.add_output(value)
+        bodies.append(body)
+    attrs = {"then_branch": bodies[0], "else_branch": bodies[1], "captures": 1}
+    graph.add_output(graph.node("If", [taken, x], attrs, name="either", origin=("either",)).output, "y")
+    infer_graph(graph)
+    return graph
+
+
+def test_inside_a_branch() -> None:
+    """What is in the branch that runs can be watched, fused or not; the other branch is said not to have run."""
+    session = af.compile(branches())
+    inputs = {"c": np.array(True), "x": np.float32([[-1, 0, 1], [2, -3, 4]])}
+    seen = session.watch(["positive", "power.out", "y"], inputs)
+    np.testing.assert_array_equal(seen.values["positive.out"], np.maximum(inputs["x"], 0))
+    np.testing.assert_allclose(seen.values["power.out"], np.exp(np.maximum(inputs["x"], 0)), rtol=1e-6)
+    np.testing.assert_array_equal(seen.outputs["y"], session.run(inputs)["y"])
+    other = session.watch(["negative"], inputs | {"c": np.array(False)})
+    np.testing.assert_array_equal(other.values["negative.out"], -inputs["x"])
+    with pytest.raises(OptionError, match=r"'negative\.out' is in a body of control flow.*not run on these inputs"):
+        session.watch(["negative"], inputs)
+    with pytest.raises(OptionError, match="did you mean 'negative'"):
+        session.watch(["negativ"], inputs)
+    assert session.context.observer is None
+
+
+def test_inside_a_loop_the_last_round_is_shown(tmp_path: Path) -> None:
+    import onnx
+    from onnx import TensorProto, helper
+
+    typed, truth = helper.make_tensor_value_info, TensorProto.BOOL
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["go"], ["go_on"], name="keep"),
+            helper.make_node("Mul", ["state", "two"], ["doubled"], name="double"),
+            helper.make_node("Tanh", ["doubled"], ["next"], name="squash"),
+        ],
+        "body",
+        [typed("i", TensorProto.INT64, []), typed("go", truth, []), typed("state", TensorProto.FLOAT, [3])],
+        [typed("go_on", truth, []), typed("next", TensorProto.FLOAT, [3])],
+    )
+    graph = helper.make_graph(
+        [helper.make_node("Loop", ["rounds", "", "x"], ["y"], name="loop", body=body)],
+        "loops",
+        [typed("x", TensorProto.FLOAT, [3]), typed("rounds", TensorProto.INT64, [])],
+        [typed("y", TensorProto.FLOAT, [3])],
+        [helper.make_tensor("two", TensorProto.FLOAT, [1], [2.0])],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "loop.onnx")
+    session = af.compile(tmp_path / "loop.onnx")
+    x = np.float32([0.1, -0.2, 0.3])
+    seen = session.watch(["double", "loop"], {"x": x, "rounds": np.int64(3)})
+    np.testing.assert_allclose(seen.values["doubled"], 2 * np.tanh(2 * np.tanh(2 * x)), rtol=1e-5)
+    np.testing.assert_array_equal(seen.outputs["y"], seen.values["y"])

@@ -11,7 +11,7 @@ from autofusion.errors import InputError
 from autofusion.ir.dtypes import F32, I64
 from autofusion.ir.graph import Graph
 from autofusion.ir.types import TensorType
-from autofusion.tools.samples import made_up, open_data
+from autofusion.tools.samples import disturbed, made_up, open_data, overflows
 
 
 def graph(*types: TensorType) -> Graph:
@@ -24,20 +24,37 @@ def graph(*types: TensorType) -> Graph:
 def test_made_up_samples() -> None:
     one = graph(TensorType(F32, ("n", 3, "h", "w")), TensorType(F32, ("n", "w")), TensorType(I64, (2,)))
     shapes = {"x0": (1, 3, 8, 7), "x1": (1, 7)}
-    uniform, normal, other = made_up(one, shapes)
+    uniform, normal, other, two, large = made_up(one, shapes)
     assert uniform.shapes == normal.shapes == {"x0": [1, 3, 8, 7], "x1": [1, 7], "x2": [2]}
     assert uniform.inputs["x0"].min() >= 0 and normal.inputs["x0"].min() < 0
     assert other.shapes == {"x0": [1, 3, 7, 6], "x1": [1, 6], "x2": [2]}, (
         "equal symbols stay equal, the first dim as it is"
     )
     assert other.optional and not normal.optional
+    assert two.shapes == {"x0": [2, 3, 8, 7], "x1": [2, 7], "x2": [2]} and two.optional, "both have 'n' images"
+    zeros = large.inputs["x0"][large.inputs["x0"] == 0]
+    assert large.optional and np.abs(large.inputs["x0"]).max() > 100 and 0 < np.signbit(zeros).sum() < zeros.size
     np.testing.assert_array_equal(made_up(one, shapes)[1].inputs["x0"], normal.inputs["x0"])
 
 
 def test_nothing_to_vary_in_a_static_model() -> None:
-    assert [s.name for s in made_up(graph(TensorType(F32, (2, 3))), {})] == ["uniform", "normal"]
+    assert [s.name for s in made_up(graph(TensorType(F32, (2, 3))), {})] == ["uniform", "normal", "large"]
+    assert [s.name for s in made_up(graph(TensorType(I64, (2, 3))), {})] == ["uniform", "normal"]
     with pytest.raises(InputError, match="open dims"):
         made_up(graph(TensorType(F32, ("n", 3))), {})
+
+
+def test_what_overflows_in_the_reference_is_not_compared() -> None:
+    *_, normal, large = made_up(graph(TensorType(F32, (2, 3))), {})
+    finite, other = {"y": np.float32([1, 2])}, {"y": np.float32([1, np.nan])}
+    assert overflows(large, other) and not overflows(large, finite) and not overflows(normal, other)
+
+
+def test_disturbed_inputs_are_others_of_the_same_types() -> None:
+    given = {"x": np.float32([[1, 2], [3, 4]]), "n": np.array([5, 6]), "more": ["text"]}
+    other = disturbed(given)
+    np.testing.assert_array_equal(other["x"], np.float32([[4, 3], [2, 1]]))
+    assert other["x"].dtype == np.float32 and other["n"] is given["n"] and other["more"] is given["more"]
 
 
 def test_data_sets(tmp_path: Path) -> None:

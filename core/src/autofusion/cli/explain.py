@@ -15,6 +15,11 @@ from autofusion.cli.options import compile_options, echo_json, json_option, mode
 @model_argument
 @click.argument("node", required=False)
 @shape_option
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="An .npz file with an array for each input, for models of which a part is only planned as it runs.",
+)
 @click.option("--graph", is_flag=True, help="Print the fused graph in the text form of the IR as well.")
 @click.option("--diff", "compared", is_flag=True, help="Compare two: explain --diff A B (see above).")
 @compile_options
@@ -23,6 +28,7 @@ def command(
     model: Path,
     node: str | None,
     shapes: tuple[str, ...],
+    data: Path | None,
     graph: bool,
     compared: bool,
     as_json: bool,
@@ -39,16 +45,16 @@ def command(
     if compared:
         if node is None:
             raise OptionError("--diff compares two: explain --diff A B, each a model, MODEL@LEVEL or a ledger.json")
-        _diff(str(model), node, shapes, settings, as_json)
+        _diff(str(model), node, shapes, data, settings, as_json)
         return
-    session, baseline = _compile(model, shapes, settings)
+    session, baseline = _compile(model, shapes, data, settings)
     if as_json:
-        data = explain.as_data(session, baseline)
+        told = explain.as_data(session, baseline)
         if node is not None:
             explain.node(session, node)
-            data["records"] = [r for r in data["records"] if _names(r, node)]
-            data["steps"] = [s for s in data["steps"] if node in (*s["origin"], s["node"])]
-        echo_json(data)
+            told["records"] = [r for r in told["records"] if _names(r, node)]
+            told["steps"] = [s for s in told["steps"] if node in (*s["origin"], s["node"])]
+        echo_json(told)
         return
     lines = explain.whole(session, baseline) if node is None else explain.node(session, node)
     click.echo("\n".join(lines))
@@ -59,14 +65,15 @@ def command(
             click.echo(to_text(plan.graph, with_names=True))
 
 
-def _compile(model: Path, shapes: tuple[str, ...], settings: Mapping[str, Any]) -> tuple[Any, Any]:
+def _compile(model: Path, shapes: tuple[str, ...], data: Path | None, settings: Mapping[str, Any]) -> tuple[Any, Any]:
     import autofusion
     from autofusion.tools import baseline, inputs
 
     stated = inputs.parse_shapes(shapes)
+    feeds = inputs.load_npz(data) if data is not None else None
     session = autofusion.compile(model, shapes=stated or None, **settings)
-    baseline.planned(session, stated)
-    return session, baseline.unfused(session)
+    baseline.planned(session, stated, feeds)
+    return session, baseline.unfused(session, feeds)
 
 
 def _names(record: Mapping[str, Any], name: str) -> bool:
@@ -74,24 +81,27 @@ def _names(record: Mapping[str, Any], name: str) -> bool:
     return name in (*record["nodes"], record["site"], record["rule"].split("@")[0], *made)
 
 
-def _diff(a: str, b: str, shapes: tuple[str, ...], settings: Mapping[str, Any], as_json: bool) -> None:
+def _diff(
+    a: str, b: str, shapes: tuple[str, ...], data: Path | None, settings: Mapping[str, Any], as_json: bool
+) -> None:
     from autofusion.tools import ledger_diff
 
-    found = ledger_diff.diff(_ledger(a, shapes, settings), _ledger(b, shapes, settings), (Path(a).name, Path(b).name))
+    left, right = (_ledger(side, shapes, data, settings) for side in (a, b))
+    found = ledger_diff.diff(left, right, (Path(a).name, Path(b).name))
     if as_json:
         echo_json(ledger_diff.as_data(found))
     else:
         click.echo("\n".join(ledger_diff.lines(found)))
 
 
-def _ledger(side: str, shapes: tuple[str, ...], settings: Mapping[str, Any]) -> Mapping[str, Any]:
+def _ledger(side: str, shapes: tuple[str, ...], data: Path | None, settings: Mapping[str, Any]) -> Mapping[str, Any]:
     from autofusion.tools import explain, ledger_diff
 
     if side.endswith(".json"):
         return ledger_diff.read(Path(side))
     path, at, level = side.rpartition("@")
     if at and not Path(side).exists():
-        session, _ = _compile(Path(path), shapes, {**settings, "level": level})
+        session, _ = _compile(Path(path), shapes, data, {**settings, "level": level})
     else:
-        session, _ = _compile(Path(side), shapes, settings)
+        session, _ = _compile(Path(side), shapes, data, settings)
     return explain.as_data(session)

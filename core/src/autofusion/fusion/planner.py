@@ -20,7 +20,7 @@ from autofusion.fusion.memory import live_bytes, peak_bytes
 from autofusion.fusion.options import FusionOptions, Switches
 from autofusion.fusion.records import origins, raised, record, site_of, unplaced
 from autofusion.fusion.regions import Order, commit
-from autofusion.fusion.rule import FuseRule, Region
+from autofusion.fusion.rule import FuseRule, Refusal, Region
 from autofusion.ir import operators
 from autofusion.ir.graph import FUSED, Graph, Node
 
@@ -288,10 +288,15 @@ class _Round:
     def _overlapped(self, site: Site, candidate: Candidate, by: Site) -> Record | None:
         if by.rule is site.rule and site.anchor in self._taken:
             return None  # the anchor has been fused by this very rule, from another anchor
+        taker = site_of(by.anchor)
         return site.tell(
             Verdict.OVERLAPPED,
             candidate.draft.nodes,
-            reason=f"by {by.state.bound.label} at '{site_of(by.anchor)}'",
+            refusal=Refusal(
+                f"by {by.state.bound.label} at '{taker}'",
+                by.anchor,
+                f"would get its turn with --disable-site {by.rule.name}:{taker}",
+            ),
             before=candidate.before,
             after=candidate.after,
         )

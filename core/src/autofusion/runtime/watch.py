@@ -8,7 +8,9 @@ are still there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +20,9 @@ from autofusion.lowering.plan import Plan, Step
 from autofusion.runtime.context import Context
 from autofusion.runtime.executor import Stage
 from autofusion.runtime.session import Session
+
+_ONE_OBSERVER = threading.Lock()
+"""A context has one observer of bodies at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +36,9 @@ class Watched:
 def watch(session: Session, names: Iterable[str], inputs: Mapping[str, Any]) -> Watched:
     """Run ``session`` on ``inputs`` and return the values ``names`` as well.
 
-    A name is a value of the source model or a source node (then all its results are watched). Raises OptionError
-    for a name that the model does not have, and for a value of control flow that no longer exists.
+    A name is a value of the source model or a source node (then all its results are watched), in bodies of control
+    flow too: what a loop computes is that of its last round. Raises OptionError for a name that the model does not
+    have, for one in a body that was not run, and for a value of control flow that no longer exists.
     """
     wanted = value_names(session, names)
     return session.executor.attempt(
@@ -42,7 +48,16 @@ def watch(session: Session, names: Iterable[str], inputs: Mapping[str, Any]) -> 
 
 def _watched(session: Session, stage: Stage, wanted: Sequence[str], given: Sequence[Any]) -> Watched:
     found: dict[str, Any] = {}
-    outputs = _watch_stage(stage, session.context, wanted, given, found)
+    outer = {v.name for v in session.source.values()}
+    inner = [name for name in wanted if name not in outer]
+    with _observed(session.context, inner, found):
+        outputs = _watch_stage(stage, session.context, wanted, given, found)
+    missing = [name for name in inner if name not in found]
+    if missing:
+        raise OptionError(
+            f"value '{missing[0]}' is in a body of control flow, and was not computed: the body was not run on these "
+            "inputs, or rules rewrote it; try other inputs, or compile with level='off'"
+        )
     gone = [name for name in wanted if name not in found]
     if gone:
         rest = _Rewritten(session, gone, _names_inside(stage))
@@ -52,21 +67,55 @@ def _watched(session: Session, stage: Stage, wanted: Sequence[str], given: Seque
     return Watched(dict(zip(session.graph.output_names, outputs, strict=True)), found)
 
 
+@contextmanager
+def _observed(context: Context, names: Sequence[str], found: dict[str, Any]) -> Iterator[None]:
+    """While it lasts, what this thread runs of bodies of control flow adds the values ``names`` to ``found``."""
+    if not names:
+        yield
+        return
+    me = threading.get_ident()
+
+    def observe(stage: Stage, given: Sequence[Any]) -> list[Any]:
+        if threading.get_ident() != me:
+            return stage.run(given)
+        return _watch_stage(stage, context, names, given, found)
+
+    with _ONE_OBSERVER:
+        context.observer = observe
+        try:
+            yield
+        finally:
+            context.observer = None
+
+
+def _nodes(graph: Graph) -> Iterator[Node]:
+    """The nodes of ``graph`` and of the bodies of its control flow."""
+    for node in graph.nodes:
+        yield node
+        for attribute in node.attrs.values():
+            if isinstance(attribute, Graph):
+                yield from _nodes(attribute)
+
+
 def value_names(session: Session, names: Iterable[str]) -> list[str]:
     """The values that ``names`` (values or nodes of the source model) mean; OptionError for an unknown one."""
     by_node: dict[str, list[str]] = {}
     values = {v.name for v in session.source.values()}
-    for node in session.source.nodes:
+    for node in _nodes(session.source):
+        values |= {v.name for v in node.outputs}
         for origin in node.origin or (node.name,):
             by_node.setdefault(origin, []).extend(v.name for v in node.outputs if v.use_count)
+    outputs = dict(zip(session.source.output_names, session.source.outputs, strict=True))
     wanted: list[str] = []
     for name in names:
         if name in by_node:
             wanted += by_node[name]
         elif name in values:
             wanted.append(name)
+        elif name in outputs:
+            wanted.append(outputs[name].name)
         else:
-            raise OptionError(f"the model has no node or value '{name}'{nearest(name, [*by_node, *values])}")
+            raise OptionError(f"the model has no node or value '{name}'{nearest(name, [*by_node, *values, *outputs])}")
     return list(dict.fromkeys(wanted))
 
 

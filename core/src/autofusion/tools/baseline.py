@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from autofusion.errors import AutofusionError, InputError
 from autofusion.fusion.rule import Level
 from autofusion.ir.graph import Graph
 from autofusion.ir.types import TensorType
@@ -17,11 +18,28 @@ from autofusion.tools.inputs import random_inputs
 def planned(session: Session, shapes: Mapping[str, Sequence[int]], feeds: Mapping[str, Any] | None = None) -> Session:
     """``session`` with every plan made. Where something is only planned as it runs (open shapes, tails, bodies of
     control flow), it is run once, on ``feeds`` or on random inputs of ``shapes``.
+
+    Raises InputError if the model does not take the random ones.
     """
     bodies = any(isinstance(a, Graph) for n in session.graph.nodes for a in n.attrs.values())
     if not session.stages or session.stage.tail is not None or bodies:
-        session.run(feeds if feeds is not None else random_inputs(session.graph, shapes))
+        if feeds is not None:
+            session.run(feeds)
+        else:
+            _run_on_random(session, shapes)
     return session
+
+
+def _run_on_random(session: Session, shapes: Mapping[str, Sequence[int]]) -> None:
+    """Run ``session`` once; InputError if the model does not take what was made up."""
+    made = random_inputs(session.graph, shapes)
+    try:
+        session.run(made)
+    except AutofusionError as error:
+        raise InputError(
+            f"part of the model is only planned as it runs, and made-up inputs do not suit it ({error}); "
+            "state others with --data"
+        ) from error
 
 
 def unfused(session: Session, feeds: Mapping[str, Any] | None = None) -> Session:

@@ -43,7 +43,7 @@ def random_inputs(graph: Graph, shapes: Mapping[str, Sequence[int]], seed: int =
         type_ = value.type
         if not isinstance(type_, TensorType):
             raise InputError(
-                f"input '{value.name}' is a {type_}: give its data with --input, random data is for tensors"
+                f"input '{value.name}' is a {type_}: give its data with --data, random data is for tensors"
             )
         shape = shapes.get(value.name, type_.shape)
         if shape is None or not all(isinstance(d, int) for d in shape):

@@ -11,6 +11,7 @@ import autofusion
 from autofusion.ir.graph import Graph
 from autofusion.runtime.session import Session
 from autofusion.tools.cases import read_case
+from autofusion.tools.samples import disturbed
 from autofusion.tools.verify.exact import book_session, exact_session, widened
 from autofusion.tools.verify.outputs import compare_outputs, same_bits
 from autofusion.tools.verify.sites import SiteChecker
@@ -54,7 +55,9 @@ def _problems(graph: Graph, session: Session, inputs: dict[str, Any], repeats: i
     checker = SiteChecker(session, all_steps=True, progress=lambda doing: print(doing, flush=True))
     first = checker.run(inputs, "case")
     different = 0
-    for _ in range(repeats):
+    for number in range(repeats):
+        if number == repeats - 1:
+            session.run(disturbed(inputs))
         checker.run(inputs, "case")
         different += not same_bits(session.run(inputs), first)
     problems = [f"{r.site} by {r.kernel}: {r.reason}" for r in checker.results.values() if r.reason]

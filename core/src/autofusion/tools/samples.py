@@ -14,6 +14,10 @@ from autofusion.ir.graph import Graph
 from autofusion.ir.types import TensorType
 from autofusion.tools.inputs import load_npz, random_inputs
 
+LARGE = "large"
+LARGEST = 100.0
+"""Standard deviation of large numbers: e to the power of them is beyond single precision."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -71,16 +75,41 @@ def open_data(path: Path, graph: Graph) -> DataSet:
 
 
 def made_up(graph: Graph, shapes: Mapping[str, Sequence[int]], seed: int = 0) -> list[Sample]:
-    """Made-up samples: numbers in [0, 1), normal ones (half of them negative), and sizes of the other parity.
+    """Made-up samples: numbers in [0, 1), normal ones (half of them negative), and what a model may not take.
 
-    The last is for open dims beyond the first, and optional: not every model takes any size.
+    Those are optional: sizes of the other parity (open dims beyond the first), a batch of two (if the first dim of an
+    input is open, and 1), and large numbers with zeros of both signs among them.
     """
     usual = random_inputs(graph, shapes, seed)
     samples = [Sample("uniform", usual), Sample("normal", _normal(usual, seed + 1))]
-    other = _other_parity(graph, shapes)
-    if other != {name: tuple(shape) for name, shape in shapes.items()}:
-        samples.append(Sample("other sizes", _normal(random_inputs(graph, other, seed + 2), seed + 2), optional=True))
+    for name, changed in (
+        ("other sizes", _other_parity(graph, shapes)),
+        ("batch of two", _batch_of_two(graph, shapes)),
+    ):
+        if changed != {name: tuple(shape) for name, shape in shapes.items()}:
+            inputs = _normal(random_inputs(graph, changed, seed + 2), seed + 2)
+            samples.append(Sample(name, inputs, optional=True))
+    if any(_is_float(array) for array in usual.values()):
+        samples.append(Sample(LARGE, _large(usual, seed + 3), optional=True))
     return samples
+
+
+def disturbed(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Other inputs of the same shapes: floats in reverse order. What a run after them gives must not depend on them."""
+    return {
+        name: np.ascontiguousarray(value.reshape(-1)[::-1]).reshape(value.shape)
+        if isinstance(value, np.ndarray) and _is_float(value)
+        else value
+        for name, value in inputs.items()
+    }
+
+
+def overflows(sample: Sample, outputs: Mapping[str, Any]) -> bool:
+    """True for the sample of large numbers if the reference itself gets NaN or infinity of them: nothing to compare."""
+    if sample.name != LARGE:
+        return False
+    floats = (a for a in outputs.values() if isinstance(a, np.ndarray) and _is_float(a))
+    return not all(np.isfinite(array.astype(np.float64)).all() for array in floats)
 
 
 def _normal(inputs: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
@@ -88,8 +117,34 @@ def _normal(inputs: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray
     return {n: generator.standard_normal(a.shape).astype(a.dtype) if _is_float(a) else a for n, a in inputs.items()}
 
 
+def _large(inputs: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
+    """Normal numbers times LARGEST, every eighth of them zero, of either sign."""
+    generator = np.random.default_rng(seed)
+    made = dict(inputs)
+    for name, array in inputs.items():
+        if _is_float(array):
+            large = LARGEST * generator.standard_normal(array.shape)
+            chosen = generator.random(array.shape)
+            made[name] = np.where(chosen < 0.875, large, np.where(chosen < 0.9375, 0.0, -0.0)).astype(array.dtype)
+    return made
+
+
 def _is_float(array: np.ndarray) -> bool:
     return array.dtype.kind == "f" or (array.dtype.kind == "V" and "float" in array.dtype.name)
+
+
+def _batch_of_two(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
+    """The shapes with 2 where the first dim of an input is open and 1, and wherever else that dim's symbol is."""
+    declared = {v.name: v.type.shape or () for v in graph.inputs if isinstance(v.type, TensorType)}
+    single = {n: dims[0] for n, dims in declared.items() if n in shapes and dims and shapes[n][0] == 1}
+    symbols = {dim for dim in single.values() if isinstance(dim, str)}
+    unnamed = [n for n, dim in single.items() if dim is None]
+    made = {}
+    for name, shape in shapes.items():
+        wanted = declared.get(name, ())
+        dims = [2 if want in symbols and d == 1 else int(d) for want, d in zip(wanted, shape, strict=False)]
+        made[name] = (2, *dims[1:]) if name in unnamed else tuple(dims) if wanted else tuple(shape)
+    return made
 
 
 def _other_parity(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:

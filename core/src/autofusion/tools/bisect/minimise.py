@@ -14,6 +14,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+ALIKE = 3
+"""Culprits of one kind that are named one by one; if there are more, the kind is to blame."""
+
 
 def minimal_failing(units: Sequence[T], fails: Callable[[Sequence[T]], bool], suspects: Collection[T] = ()) -> list[T]:
     """A subset of ``units`` that fails, of which every unit is needed, in order; the first of the ``suspects`` among
@@ -55,22 +58,35 @@ def every_culprit(
 ) -> Iterator[tuple[list[T], bool]]:
     """One minimal failing subset after the other, until what is left no longer fails.
 
-    With each comes whether others like it (``related``) fail as well: then all of those are left out of what follows,
-    rather than found one by one. ``fails(units)`` is known to be true and ``fails(())`` to be false.
+    With each comes whether more than ALIKE like it (``related``) fail: then it alone is told, and all like it are left
+    out of what follows, rather than found one by one. ``fails(units)`` is known to be true and ``fails(())`` to be
+    false.
     """
     left = list(units)
     while left:
         core = minimal_failing(left, fails, suspects)
-        left = [unit for unit in left if unit not in core]
+        left = _without(left, core)
         if not left or not fails(left):
             yield core, False
             return
         others = [unit for unit in left if any(related(unit, one) for one in core)]
-        if not others:
-            yield core, False
+        alike = [core]
+        while others and fails(others):
+            if len(alike) == ALIKE:
+                break
+            alike.append(minimal_failing(others, fails, suspects))
+            others = _without(others, alike[-1])
+        else:
+            yield from ((one, False) for one in alike)
+            left = _without(left, [unit for one in alike for unit in one])
+            if len(alike) > 1 and (not left or not fails(left)):
+                return
             continue
-        left = [unit for unit in left if unit not in others]
+        yield core, True
+        left = [unit for unit in left if not any(related(unit, one) for one in core)]
         if not left or not fails(left):
-            yield core, True
             return
-        yield core, fails(others)
+
+
+def _without(units: Sequence[T], some: Collection[T]) -> list[T]:
+    return [unit for unit in units if unit not in some]

@@ -17,12 +17,13 @@ import autofusion
 from autofusion.errors import AutofusionError, InputError, OptionError, nearest
 from autofusion.ir.graph import Graph
 from autofusion.plugins.frontend import LoadOptions
+from autofusion.plugins.records import Status
 from autofusion.plugins.registry import Registry, default_registry
 from autofusion.runtime.session import Session
 from autofusion.tools.child import Progress
 from autofusion.tools.compare import compare
 from autofusion.tools.metrics import Metric, make_metric
-from autofusion.tools.samples import DataSet, Sample, made_up, open_data
+from autofusion.tools.samples import DataSet, Sample, disturbed, made_up, open_data, overflows
 from autofusion.tools.verify.exact import book_session, exact_session, widened
 from autofusion.tools.verify.outputs import compare_outputs, far_from_exact, same_bits
 from autofusion.tools.verify.sites import SiteChecker
@@ -31,6 +32,7 @@ from autofusion.tools.verify.suspect import first_deviation
 from autofusion.tools.verify.tolerance import Tolerances
 
 AGAINST = ("level-off", "framework", "reference")
+_BROKEN = (Status.FAILED, Status.INCOMPATIBLE, Status.CONFLICT)
 KEPT_EVERY = 0.5
 """Seconds of work on sites after which what is known is kept, for the case that a kernel ends the process."""
 Run = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -73,6 +75,11 @@ def reference_run(against: str, path: Path, settings: Mapping[str, Any], off: Se
         return book_session(off.source, registry).run
     options = LoadOptions(tuple(settings.get("inputs", ())), tuple(settings.get("outputs", ())))
     return registry.frontend_for(path).reference(path, options)
+
+
+def not_loaded(registry: Registry) -> list[str]:
+    """A sentence on each plugin that is installed and broken: what was verified ran without it."""
+    return [f"not part of this, since it does not load: {r}" for r in registry.records if r.status in _BROKEN]
 
 
 def compiled(model: str | Graph, settings: Mapping[str, Any], **more: Any) -> Session:
@@ -121,6 +128,7 @@ class _Verification:
         reference = reference_run(request.against, Path(request.model), names, off, registry)
         progress("compiling")
         full = compiled(source, settings)
+        self.data["notes"] += not_loaded(registry)
         self.data |= {"level": full.context.options.level.name.lower(), "threads": full.context.target.threads}
         dataset = open_data(Path(request.data), source) if request.data else None
         samples = self._samples(source, dataset)
@@ -184,6 +192,10 @@ class _Verification:
                 {"case": name, "shapes": sample.shapes, "skipped": f"the model does not take it: {error}"}
             )
             return exact
+        if overflows(sample, expected):
+            skipped = "the reference gets NaN or infinity from it"
+            data["cases"].append({"case": name, "shapes": sample.shapes, "skipped": skipped})
+            return exact
         data["cases"].append({"case": name, "shapes": sample.shapes, "skipped": ""})
         precise = None
         if exact is not None:
@@ -195,10 +207,15 @@ class _Verification:
                 exact = None
         outputs = checker.run(sample.inputs, name)
         self._keep(checker)
-        for _ in range(self.request.repeats - 1):
+        last = self.request.repeats - 1
+        for number in range(1, last + 1):
+            if number == last:
+                self._disturb(full, sample)
             checker.run(sample.inputs, name)
         different = 0
         for number in range(self.request.repeats):
+            if number == last:
+                self._disturb(full, sample)
             progress(f"{name}: run {number + 1}")
             got = full.run(sample.inputs)
             different += not same_bits(got, outputs)
@@ -213,6 +230,11 @@ class _Verification:
                 data["notes"].append(f"{name}: {found}")
         self._keep(checker)
         return exact
+
+    def _disturb(self, full: Session, sample: Sample) -> None:
+        """Run on something else in between: a kernel that leaves something behind shows in the run that follows."""
+        self.progress(f"{sample.name}: a run on other inputs in between")
+        full.run(disturbed(sample.inputs))
 
     def _suspect(self, full: Session, off: Session, sample: Sample) -> str | None:
         try:
