@@ -18,6 +18,7 @@ from network import write
 import zoo
 from autofusion.errors import InputError, OptionError
 from autofusion.ir.text import from_text
+from autofusion.tools.bisect import bisect
 from autofusion.tools.verify import verify
 
 Faults = Callable[..., dict[str, str]]
@@ -105,6 +106,45 @@ def test_wrong_questions_are_errors(blocks_model: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", y=np.zeros(3))
     with pytest.raises(InputError, match=r"has none of the inputs 'x'; found 'y'"):
         verify(blocks_model, data=tmp_path / "a.npz")
+    with pytest.raises(InputError, match="the model has no input 'X'; it has x"):
+        verify(blocks_model, shapes={"X": (1, 24, 20, 20)})
+    for name, value in (("samples", 0), ("repeats", 0), ("timeout", -1.0), ("slower", 0.0)):
+        with pytest.raises(OptionError, match=f"'{name}' must be"):
+            verify(blocks_model, shapes={"x": (1, 24, 20, 20)}, **{name: value})
+        with pytest.raises(OptionError, match=f"'{name}' must be"):
+            bisect(blocks_model, shapes={"x": (1, 24, 20, 20)}, **{name: value})
+
+
+def test_wrong_data_and_metrics_are_errors_not_findings(blocks_model: Path, tmp_path: Path) -> None:
+    """Whoever asks the wrong question must not be told that the model is wrong."""
+    right = np.ones((1, 24, 20, 20), np.float32)
+    (tmp_path / "a.npz").write_bytes(b"")
+    with pytest.raises(InputError, match=r"a\.npz' is no \.npz file"):
+        verify(blocks_model, data=tmp_path / "a.npz", exact=False, speed=False)
+    np.savez(tmp_path / "a.npz", x=right)
+    np.savez(tmp_path / "b.npz", x=right[:, :3])
+    with pytest.raises(InputError, match=r"sample 'b' of .* does not suit the model: input 'x' has the wrong shape"):
+        verify(blocks_model, data=tmp_path, exact=False, speed=False)
+    for metric, message in (
+        ("top7", "unknown metric 'top7'"),
+        ("characters", "needs the classes"),
+        ("top1", "needs an array 'label'"),
+        ("json:nothing", "cannot load 'json:nothing'"),
+        ("json:dumps", r"metric 'json:dumps' failed: TypeError"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            verify(blocks_model, data=tmp_path / "a.npz", exact=False, speed=False, repeats=1, metrics=[metric])
+
+
+def test_a_check_that_is_neither_a_metric_nor_a_command(blocks_model: Path) -> None:
+    with pytest.raises(OptionError, match=r"cannot run the command 'topp' \(exit code 127\); did you mean 'top"):
+        bisect(blocks_model, shapes={"x": (1, 24, 20, 20)}, check="topp")
+
+
+def test_nothing_to_compare_is_said(blocks_model: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.full((1, 24, 20, 20), np.nan, np.float32))
+    report = verify(blocks_model, data=tmp_path / "a.npz", exact=False, speed=False, repeats=1)
+    assert "a: output y is nowhere finite in the reference, so no number of it was compared" in report.data["notes"]
 
 
 def test_made_up_inputs_that_the_model_does_not_take(tmp_path: Path) -> None:

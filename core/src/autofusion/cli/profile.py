@@ -15,7 +15,9 @@ from autofusion.cli.options import compile_options, echo_json, json_option, mode
 @model_argument
 @shape_option
 @click.option("--data", type=click.Path(path_type=Path), help="An .npz file with an array for each input.")
-@click.option("--runs", default=20, show_default=True, help="Runs; a step's time is its least.")
+@click.option(
+    "--runs", type=click.IntRange(min=1), default=20, show_default=True, help="Runs; a step's time is its least."
+)
 @click.option("--most", default=25, show_default=True, help="How many of the slowest steps to list.")
 @click.option("--trace", type=click.Path(path_type=Path), help="Write a trace for chrome://tracing or Perfetto.")
 @click.option("--before", is_flag=True, help="Also profile level off; say what fusion changed.")

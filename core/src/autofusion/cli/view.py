@@ -15,7 +15,10 @@ from autofusion.cli.options import compile_options, model_argument, shape_option
 @shape_option
 @click.option("--save", "-o", type=click.Path(path_type=Path), help="The page to write. Default: MODEL.html, here.")
 @click.option("--profile", is_flag=True, help="Measure every step, unfused and fused, and colour by time.")
-@click.option("--runs", default=20, show_default=True, help="Runs, with --profile; a step's time is its least.")
+@click.option(
+    "--runs", type=click.IntRange(min=1), default=20, show_default=True,
+    help="Runs, with --profile; a step's time is its least.",
+)  # fmt: skip
 @click.option("--data", type=click.Path(path_type=Path), help="An .npz file with an array for each input.")
 @compile_options
 def command(
@@ -35,8 +38,6 @@ def command(
     from autofusion.tools import inputs
     from autofusion.tools.view.build import build
 
-    if runs < 1:
-        raise click.BadParameter("at least 1", param_hint="--runs")
     feeds = inputs.load_npz(data) if data is not None else None
     target = save if save is not None else Path(f"{model.stem or model.name}.html")
     text = build(model, inputs.parse_shapes(shapes), settings, feeds, runs if profile else 0)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autofusion.errors import AutofusionError
+from autofusion.errors import AutofusionError, OptionError
 
 Job = Callable[[dict[str, Any], "Progress"], Any]
 
@@ -65,6 +65,13 @@ class Ended:
     log: str
     error: str = ""
     """Class of the error, for ``error``."""
+
+
+def at_least(least: float, **options: float) -> None:
+    """Raise OptionError for the first of ``options`` that is less than ``least`` (or, for 0, not more than it)."""
+    for name, value in options.items():
+        if value < least or (least == 0 and value == 0):
+            raise OptionError(f"'{name}' must be {f'at least {least:g}' if least else 'more than 0'}, found {value:g}")
 
 
 def run_job(job: str, request: Mapping[str, Any], *, timeout: float, environ: Mapping[str, str] | None = None) -> Ended:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from autofusion.errors import InputError, OptionError
+from autofusion.errors import InputError, OptionError, nearest
 from autofusion.ir.graph import Graph
 from autofusion.ir.types import TensorType, of_array
 
@@ -35,6 +36,10 @@ def random_inputs(graph: Graph, shapes: Mapping[str, Sequence[int]], seed: int =
 
     Raises InputError if a dim is neither declared nor stated in ``shapes``.
     """
+    names = [value.name for value in graph.inputs]
+    for name in shapes:
+        if name not in names:
+            raise InputError(f"the model has no input '{name}'{nearest(name, names)}; it has {', '.join(names)}")
     generator = np.random.default_rng(seed)
     made = {}
     for value in graph.inputs:
@@ -67,7 +72,7 @@ def load_npz(path: Path) -> dict[str, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, zipfile.BadZipFile, AttributeError) as error:
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error, AttributeError) as error:
         raise InputError(f"'{path}' is no .npz file with an array for each input: {error}") from error
 
 

@@ -21,7 +21,7 @@ from autofusion.tools.bisect.job import LOOKS, OUTPUTS, REPEATS, SITES, SPEED, R
 from autofusion.tools.bisect.minimise import every_culprit, minimal_failing
 from autofusion.tools.bisect.reproducer import SIZES, Reproducer, try_script, write_script
 from autofusion.tools.bisect.variants import FEW, Outcome, Runs, Unit, Variant
-from autofusion.tools.child import CRASH, ERROR, HANG, OK, run_job
+from autofusion.tools.child import CRASH, ERROR, HANG, OK, at_least, run_job
 from autofusion.tools.metrics import FUNCTION, NAMES
 
 __all__ = ["Culprit", "Report", "bisect", "lines"]
@@ -128,6 +128,8 @@ def bisect(
     compilations take their switches from the environment (AUTOFUSION_CONFIG). ``out`` is a folder for reproducers.
     The other arguments are those of ``verify``; ``timeout`` is the longest time without progress in seconds.
     """
+    at_least(1, samples=samples, repeats=repeats)
+    at_least(0, timeout=timeout, slower=slower)
     command = ""
     if check == VERIFY:
         looks = [OUTPUTS, REPEATS, SITES]

@@ -11,15 +11,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autofusion.errors import AutofusionError, InputError, ModelError, OptionError, PluginError
+from autofusion.errors import AutofusionError, InputError, ModelError, OptionError, PluginError, nearest
 from autofusion.tools.bisect.job import REFERENCE, Request
 from autofusion.tools.child import CRASH, ERROR, HANG, OK, run_job
+from autofusion.tools.metrics import NAMES
 
 COMMAND = "command"
 FINE = ""
 FEW = 4
 """With so few places left, the steps there are judged one by one as well: that tells the rule from the kernel."""
 _OURS = {cls.__name__: cls for cls in (OptionError, InputError, ModelError, PluginError)}
+
+_NOT_FOUND = (126, 127)
+"""How a shell ends if there is no such program, or it cannot be run."""
+_CHECKS = ("verify", "speed", *NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,4 +180,9 @@ class Runs:
             except (ProcessLookupError, PermissionError):
                 pass
             child.wait()
+        if code in _NOT_FOUND:
+            raise OptionError(
+                f"cannot run the command '{self.command}' (exit code {code}){nearest(self.command, _CHECKS)}; expected "
+                f"{', '.join(_CHECKS)}, MODULE:FUNCTION or a command"
+            )
         return (COMMAND, f"the command exited with {code}") if code else (FINE, "")

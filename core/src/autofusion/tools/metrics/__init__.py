@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from autofusion.errors import OptionError, nearest
+from autofusion.plugins.records import describe
 
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 """``module:function``."""
@@ -43,8 +44,13 @@ class FunctionMetric:
         self._scores: list[float] = []
 
     def add(self, outputs: Arrays, targets: Arrays) -> None:
-        """Count a sample."""
-        self._scores.append(float(self._function(outputs, targets)))
+        """Count a sample; OptionError if the function raises, or returns no number."""
+        try:
+            self._scores.append(float(self._function(outputs, targets)))
+        except Exception as error:
+            raise OptionError(
+                f"metric '{self.name}' failed: {describe(error)}; expected a function (outputs, targets) -> number"
+            ) from error
 
     def value(self) -> float:
         """The mean."""

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from autofusion.errors import InputError, ModelError, OptionError, PluginError
-from autofusion.tools.child import ERROR, run_job
-from autofusion.tools.verify.job import AGAINST, Request
+from autofusion.tools.child import ERROR, at_least, run_job
+from autofusion.tools.verify.job import AGAINST, REFERENCE_RUN, Request
 from autofusion.tools.verify.report import Problem, Report, lines, report_of
 
 __all__ = ["AGAINST", "Problem", "Report", "lines", "verify"]
@@ -54,6 +54,8 @@ def verify(
 
     Raises OptionError, InputError, ModelError or PluginError if the question is wrong; a wrong model is a report.
     """
+    at_least(1, samples=samples, repeats=repeats)
+    at_least(0, timeout=timeout, slower=slower)
     request = Request(
         model=str(Path(model)),
         settings={k: list(v) if isinstance(v, tuple | set | frozenset) else v for k, v in settings.items()},
@@ -74,6 +76,7 @@ def verify(
     ended = run_job(
         "autofusion.tools.verify.job:verify_job", dataclasses.asdict(request), timeout=timeout, environ=environ
     )
-    if ended.status == ERROR and ended.error in _OURS and not (ended.result or {}).get("cases"):
+    early = not (ended.result or {}).get("cases") or ended.doing.endswith(REFERENCE_RUN)
+    if ended.status == ERROR and ended.error in _OURS and (early or ended.error == OptionError.__name__):
         raise _OURS[ended.error](ended.detail)
     return report_of(ended, metric_tolerance)

@@ -25,7 +25,7 @@ from autofusion.tools.compare import compare
 from autofusion.tools.metrics import Metric, make_metric
 from autofusion.tools.samples import DataSet, Sample, disturbed, made_up, open_data, overflows
 from autofusion.tools.verify.exact import book_session, exact_session, widened
-from autofusion.tools.verify.outputs import compare_outputs, far_from_exact, same_bits
+from autofusion.tools.verify.outputs import compare_outputs, far_from_exact, nowhere_finite, same_bits
 from autofusion.tools.verify.sites import SiteChecker
 from autofusion.tools.verify.speed import lastingly_slow, slow_sites
 from autofusion.tools.verify.suspect import first_deviation
@@ -33,6 +33,8 @@ from autofusion.tools.verify.tolerance import Tolerances
 
 AGAINST = ("level-off", "framework", "reference")
 _BROKEN = (Status.FAILED, Status.INCOMPATIBLE, Status.CONFLICT)
+REFERENCE_RUN = "reference run"
+"""Progress of such a run: an error there is of the inputs, not of the model."""
 KEPT_EVERY = 0.5
 """Seconds of work on sites after which what is known is kept, for the case that a kernel ends the process."""
 Run = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -132,6 +134,8 @@ class _Verification:
         self.data |= {"level": full.context.options.level.name.lower(), "threads": full.context.target.threads}
         dataset = open_data(Path(request.data), source) if request.data else None
         samples = self._samples(source, dataset)
+        if dataset is not None:
+            self._counted(dataset)  # a metric that there is not should be known before an hour's work
         exact = self._exact(source, registry) if request.exact else None
         checker = SiteChecker(full, self.tolerances, request.all_steps)
         checker.progress = lambda doing: self._site(doing, checker)
@@ -178,13 +182,17 @@ class _Verification:
     ) -> Session | None:
         """Look at one sample; return the session of the exact run, or None once it turned out not to work."""
         progress, data, name = self.progress, self.data, sample.name
-        progress(f"{name}: reference run")
+        progress(f"{name}: {REFERENCE_RUN}")
         try:
             expected = reference(sample.inputs)
         except Exception as error:
             if not sample.optional and not self.request.data:
                 raise InputError(
                     f"made-up inputs do not suit the model ({self.request.against}: {error}); state others with --data"
+                ) from error
+            if isinstance(error, InputError) and not sample.optional:
+                raise InputError(
+                    f"sample '{name}' of '{self.request.data}' does not suit the model: {error}"
                 ) from error
             if not sample.optional:
                 raise
@@ -222,6 +230,11 @@ class _Verification:
         rows = compare_outputs(got, expected, precise, self.tolerances)
         data["outputs"] += [{"case": name} | row for row in rows]
         data["notes"] += [f"{name}: {note}" for row in rows if (note := far_from_exact(row))]
+        data["notes"] += [
+            f"{name}: output {n} is nowhere finite in the reference, so no number of it was compared"
+            for n, array in expected.items()
+            if nowhere_finite(array)
+        ]
         data["repeats"].append({"case": name, "runs": self.request.repeats, "different": different})
         if any(row["reason"] for row in rows):
             progress(f"{name}: looking for the first value that deviates")
@@ -254,14 +267,15 @@ class _Verification:
         self.data["speed"] = rows
         self._keep()
 
+    def _counted(self, dataset: DataSet) -> list[Metric]:
+        """The metrics that were asked for, with nothing counted yet."""
+        return [make_metric(n, charset=dataset.charset, decode=self.request.decode) for n in self.request.metrics]
+
     def _metrics(self, dataset: DataSet, full: Session, reference: Run) -> None:
         runs: dict[str, Run] = {"fused": full.run, "reference": reference}
         values: dict[str, dict[str, float]] = {name: {} for name in self.request.metrics}
         worst = None
-        counted: dict[str, list[Metric]] = {
-            side: [make_metric(n, charset=dataset.charset, decode=self.request.decode) for n in self.request.metrics]
-            for side in runs
-        }
+        counted = {side: self._counted(dataset) for side in runs}
         for index in range(len(dataset)):
             sample = dataset.sample(index)
             results = {}

@@ -88,6 +88,13 @@ def far_from_exact(row: Mapping[str, Any]) -> str:
     )
 
 
+def nowhere_finite(value: Any) -> bool:
+    """True for a floating-point array that is all NaN and infinity."""
+    if not isinstance(value, np.ndarray) or not value.size or not (value.dtype.kind == "f" or is_narrow(value.dtype)):
+        return False
+    return not np.isfinite(value.astype(np.float64)).any()
+
+
 def _reason(apart: Difference, angle: float, limit: float, as_good: bool) -> str:
     if not apart.same_nonfinite:
         return "NaN or infinity at other places than in the reference"
