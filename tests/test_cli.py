@@ -206,6 +206,11 @@ def test_explain_as_json(cli: Callable[..., Ended], model: Path) -> None:
     assert len(one["steps"]) == 1
 
 
+def test_explain_takes_shapes_from_data(cli: Callable[..., Ended], model: Path) -> None:
+    np.savez(model.parent / "in.npz", x=np.zeros((2, 4), np.float32))
+    assert "steps: 3 at level off -> 1" in cli("explain", model, "--data", "in.npz", "--threads", "1").out
+
+
 def test_explain_as_text(cli: Callable[..., Ended], model: Path) -> None:
     assert "steps: 3 at level off -> 1" in cli("explain", model, *SHAPE).out
     assert "fused by:" in cli("explain", model, "bias", *SHAPE).out

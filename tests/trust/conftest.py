@@ -18,13 +18,15 @@ def plugin_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as an installer leaves it: the package and its metadata."""
     folder = tmp_path_factory.mktemp("site")
     (folder / "trust_faults.py").write_text((HERE / "faulty_pack.py").read_text())
+    (folder / "trust_more_faults.py").write_text((HERE / "more_faults.py").read_text())
     info = folder / "trust_faults-3.1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: trust-faults\nVersion: 3.1\nRequires-Dist: autofusion\n"
     )
     (info / "entry_points.txt").write_text(
-        "[autofusion.rules]\nfaulty = trust_faults\n[autofusion.kernels]\nfaulty = trust_faults\n"
+        "[autofusion.rules]\nfaulty = trust_faults\nsloppy = trust_more_faults\n"
+        "[autofusion.kernels]\nfaulty = trust_faults\nsloppy = trust_more_faults\n"
     )
     return folder
 
@@ -42,6 +44,14 @@ def faults(plugin_folder: Path) -> Callable[..., dict[str, str]]:
         }
 
     return environ
+
+
+@pytest.fixture(scope="session")
+def batch_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The network of mixed operators, which takes any batch."""
+    from network import batches, write
+
+    return write(batches(), tmp_path_factory.mktemp("model") / "batches.onnx")
 
 
 @pytest.fixture(scope="session")

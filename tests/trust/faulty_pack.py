@@ -2,7 +2,7 @@
 
 Each fault is a rewrite rule that changes the meaning, or a kernel for fused nodes that is wrong in one way. Kernels
 run the node's body by the reference kernels, and then do harm; they are offered at one place only (``TRUST_SITES``,
-a node's name for each fault), and claim to take next to no time, so that they are taken.
+nodes' names for each fault), and claim to take next to no time, so that they are taken.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ import numpy as np
 from autofusion.plugins import hookimpl
 
 ACTIVE = [name for name in os.environ.get("TRUST_FAULTS", "").split(",") if name]
-SITES = dict(item.split("=") for item in os.environ.get("TRUST_SITES", "").split(",") if item)
+SITES = {
+    fault: set(nodes.split("+"))
+    for item in os.environ.get("TRUST_SITES", "").split(",")
+    if item
+    for fault, nodes in [item.split("=")]
+}
 
 
 # ---- kernels -------------------------------------------------------------------------------------------------------
@@ -101,6 +106,7 @@ class FaultyKernels:
 
     name = "faulty"
     version = "3.1"
+    kernels: Mapping[str, Any] = MappingProxyType(KERNELS)
     kinds: Mapping[str, str] = MappingProxyType({"conv": "1", "matmul": "1", "pointwise": "1"})
     oracle = False
     blocks = ()
@@ -111,25 +117,31 @@ class FaultyKernels:
 
         for fault in ACTIVE:
             fused = node.op == "Fused"
-            if fault in KERNELS and fused == (fault != "ordinary") and SITES.get(fault) in node.origin:
+            here = not SITES.get(fault, set()).isdisjoint(node.origin)
+            if here and fault in self.kernels and fused == (fault != "ordinary"):
                 return [
                     Offer(
                         f"{node.attrs['kind'] if fused else node.op}.{fault}",
                         tuple(Operand() for _ in node.inputs),
                         tuple(Operand() for _ in node.outputs),
-                        lambda context, inputs, outputs, fault=fault: self._kernel(node, KERNELS[fault]),
+                        lambda context, inputs, outputs, fault=fault: self._kernel(node, self.kernels[fault], target),
                         seconds=1e-9,
                     )
                 ]
         return Refused("it is not a place of this pack")
 
-    def _kernel(self, node: Any, harm: Any) -> Any:
+    def harmed(self, harm: Any, x: np.ndarray, operands: list[Any], target: Any) -> np.ndarray:
+        """What ``harm`` makes of the right result ``x``."""
+        result: np.ndarray = harm(x, operands)
+        return result
+
+    def _kernel(self, node: Any, harm: Any, target: Any) -> Any:
         from autofusion_kernels_reference.evaluate import function_of
 
         right = function_of(node)
 
         def run(operands: list[Any]) -> list[Any]:
-            return [harm(result, operands).astype(result.dtype) for result in right(operands)]
+            return [self.harmed(harm, result, operands, target).astype(result.dtype) for result in right(operands)]
 
         return run
 
@@ -148,10 +160,12 @@ def autofusion_kernel_packs(target: Any) -> list[Any]:
 # ---- rules ---------------------------------------------------------------------------------------------------------
 
 
-def _at_site(fault: str, match: Any) -> Any:
+def at_site(fault: str, match: Any) -> Any:
+    """A refusal, unless the match is at a place of ``fault``."""
     from autofusion.fusion.rule import Refusal
 
-    return None if SITES.get(fault) in match.root.origin else Refusal("it is not a place of this pack")
+    here = not SITES.get(fault, set()).isdisjoint(match.root.origin)
+    return None if here else Refusal("it is not a place of this pack")
 
 
 def _rules() -> list[Any]:
@@ -161,7 +175,7 @@ def _rules() -> list[Any]:
     def check_epsilon(match: Any) -> Any:
         if match.root.attr("epsilon") == 0.05:
             return Refusal("it is there already")
-        return _at_site("wrong_epsilon", match)
+        return at_site("wrong_epsilon", match)
 
     def rewrite_epsilon(match: Any, builder: Any) -> Any:
         root = match.root
@@ -174,7 +188,7 @@ def _rules() -> list[Any]:
     def check_axis(match: Any) -> Any:
         if match.root.attr("axis", -1) == 0:
             return Refusal("it is there already")
-        return _at_site("wrong_axis", match)
+        return at_site("wrong_axis", match)
 
     def rewrite_axis(match: Any, builder: Any) -> Any:
         return [builder.op("Softmax", match["x"], name=match.root.name, axis=0)]
@@ -195,7 +209,7 @@ def _rules() -> list[Any]:
             "faulty.dropped_residual",
             op("Relu", op("Add", var("x"), var("y"))),
             rewrite_residual,
-            lambda match: _at_site("dropped_residual", match),
+            lambda match: at_site("dropped_residual", match),
             priority=100,
         ),
         RewriteRule("faulty.wrong_axis", op("Softmax", var("x")), rewrite_axis, check_axis, priority=100),
@@ -203,14 +217,14 @@ def _rules() -> list[Any]:
             "faulty.dropped_shift",
             op("Add", var("x"), var("shift")),
             lambda match, builder: [match["x"]],
-            lambda match: _at_site("dropped_shift", match),
+            lambda match: at_site("dropped_shift", match),
             priority=100,
         ),
         RewriteRule(
             "faulty.dies_compiling",
             op("Add", var("x"), var("y")),
             die,
-            lambda match: _at_site("dies_compiling", match),
+            lambda match: at_site("dies_compiling", match),
             priority=100,
         ),
     ]

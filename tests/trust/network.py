@@ -54,6 +54,43 @@ def network(blocks: int = 4, seed: int = 0) -> Graph:
     return graph
 
 
+def batches(seed: int = 0) -> Graph:
+    """``x`` [n, 24, 16, 16] to ``y`` [n, 10], as one path: grouped convolutions ``groups0..2`` each with ``shift``,
+    ``relu`` and a difference ``minus``, then ``turn`` (a transposition), ``product``, ``sum``, ``mean``, ``softmax``.
+    """
+    random = np.random.default_rng(seed)
+    graph = Graph("batches")
+
+    def constant(array: np.ndarray, name: str) -> Value:
+        return graph.constant(np.asarray(array, np.float32), name)
+
+    def node(op: str, name: str, *inputs: Value, **attrs: object) -> Value:
+        return graph.node(op, inputs, attrs, name=name, origin=(name,)).output
+
+    x = graph.add_input("x", TensorType(F32, ("n", 24, 16, 16)))
+    for number in range(3):
+        weights = constant(random.standard_normal((24, 6, 3, 3)) / 5, f"groups{number}.weight")
+        y = node(
+            "Conv", f"groups{number}", x, weights,
+            kernel_shape=[3, 3], strides=[1, 1], pads=[1] * 4, dilations=[1, 1], group=4,
+        )  # fmt: skip
+        shift = constant(random.standard_normal((24, 1, 1)), f"shift{number}.value")
+        y = node("Relu", f"relu{number}", node("Add", f"shift{number}", y, shift))
+        x = node("Sub", f"minus{number}", y, x)
+    x = node("Transpose", "turn", x, perm=[0, 1, 3, 2])
+    x = node("MatMul", "product", x, constant(random.standard_normal((16, 10)) / 4, "product.weight"))
+    x = node("Tanh", "tanh", node("Add", "sum", x, constant(random.standard_normal((16, 10)), "sum.value")))
+    x = node("ReduceMean", "mean", x, constant_axes(graph), keepdims=0)
+    graph.add_output(node("Softmax", "softmax", x, axis=-1), "y")
+    infer_graph(graph)
+    return graph
+
+
+def constant_axes(graph: Graph) -> Value:
+    """The axes [1, 2], as ReduceMean takes them."""
+    return graph.constant(np.array([1, 2], np.int64), "axes")
+
+
 def chain(count: int, seed: int = 0) -> Graph:
     """``count`` places that fuse in a row (``product7``, ``bias7``, ``tanh7``), from ``x`` to ``y`` [8, 16]."""
     random = np.random.default_rng(seed)

@@ -181,6 +181,7 @@ def test_the_loser_without_an_alternative_is_recorded_with_the_winner() -> None:
     (lost,) = ledger.of(Verdict.OVERLAPPED)
     assert lost.rule == "test.first@1.2.3"
     assert lost.reason == "by test.second@1.2.3 at 'relu0'"
+    assert (lost.culprit, lost.hint) == ("relu0", "would get its turn with --disable-site test.second:relu0")
     assert (lost.before, lost.after) == (2.0, 1.0)
 
 
