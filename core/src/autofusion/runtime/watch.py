@@ -115,7 +115,11 @@ def value_names(session: Session, names: Iterable[str]) -> list[str]:
         elif name in outputs:
             wanted.append(outputs[name].name)
         else:
-            raise OptionError(f"the model has no node or value '{name}'{nearest(name, [*by_node, *values, *outputs])}")
+            known = dict.fromkeys([*by_node, *values, *outputs])
+            raise OptionError(
+                f"the model has no node or value '{name}'{nearest(name, known)}; what is constant, or no output needs, "
+                "is gone once a model is loaded"
+            )
     return list(dict.fromkeys(wanted))
 
 
