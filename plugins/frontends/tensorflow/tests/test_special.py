@@ -66,3 +66,9 @@ def test_inverse_error_function_undoes_the_error_function(dtype: type, tmp_path:
 def test_cross_product(shape: tuple[int, ...], dtype: type, tmp_path: Path) -> None:
     a, b = ((9 * RNG.standard_normal(shape)).astype(dtype) for _ in range(2))
     agree(tmp_path / "model.pb", lambda x, y: raw.Cross(a=x, b=y), a, b, rtol=1e-6, atol=1e-5)
+
+
+def test_angle_of_signed_zeros_and_infinities(tmp_path: Path) -> None:
+    values = np.float32([0, -0.0, 1, -2, np.inf, -np.inf, np.nan, 1e-30, 3e38])
+    y, x = (v.ravel() for v in np.meshgrid(values, values))
+    agree(tmp_path / "model.pb", lambda y, x: raw.Atan2(y=y, x=x), y, x, rtol=1e-6, atol=1e-30)

@@ -108,14 +108,23 @@ def guarded(call: Call) -> Value:
 
 @converter("Atan2")
 def angle(call: Call) -> Value:
-    """The angle of a point, by the quadrant that it lies in."""
+    """The angle of a point, by the quadrant that it lies in; zeros have signs, and two infinities are a diagonal."""
     y, x = call.operand(0), call.operand(1)
+    far = call.emit("And", call.emit("IsInf", y), call.emit("IsInf", x))
+    y, x = (call.emit("Where", far, call.emit("Sign", v), v) for v in (y, x))
     zero, pi = call.like(0, x), call.like(np.pi, x)
-    base = call.emit("Atan", call.emit("Div", y, x))
-    turn = call.emit("Where", call.emit("Less", y, zero), call.emit("Neg", pi), pi)
-    angle_ = call.emit("Where", call.emit("Less", x, zero), call.emit("Add", base, turn), base)
-    upright = call.emit("Mul", call.emit("Sign", y), call.like(np.pi / 2, x))
-    return call.emit("Where", call.emit("Equal", x, zero), upright, angle_)
+
+    def negative(v: Value) -> Value:
+        return call.emit("Less", call.emit("Where", _is_zero(call, v), call.emit("Reciprocal", v), v), zero)
+
+    origin = call.emit("And", _is_zero(call, y), _is_zero(call, x))
+    base = call.emit("Where", origin, y, call.emit("Atan", call.emit("Div", y, x)))
+    turn = call.emit("Where", negative(y), call.emit("Neg", pi), pi)
+    return call.emit("Where", negative(x), call.emit("Add", base, turn), base)
+
+
+def _is_zero(call: Call, value: Value) -> Value:
+    return call.emit("Equal", value, call.like(0, value))
 
 
 @converter("LeftShift", "RightShift")
