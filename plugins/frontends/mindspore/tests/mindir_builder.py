@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +70,11 @@ def make(name: str) -> tuple[Any, ...]:
         size = {"inception_v3": 299, "inception_v4": 299, "xception": 299}.get(name.removeprefix("mindcv-"), 224)
         image = np.random.default_rng(1).standard_normal((1, 3, size, size)).astype(np.float32)
         return mindcv.create_model(name.removeprefix("mindcv-"), pretrained=False, num_classes=100), [image]
-    import mindir_layers  # noqa: F401  (imported to register)
     import mindir_nets
-    import mindir_primitives  # noqa: F401
-    import mindir_programs  # noqa: F401
+    from mindir_cache import NETWORKS
 
+    for module in NETWORKS:
+        import_module(module)
     return mindir_nets.NETS[name]()
 
 

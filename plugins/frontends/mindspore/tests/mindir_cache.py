@@ -18,7 +18,16 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).parent
-NETWORKS = ("mindir_nets.py", "mindir_primitives.py", "mindir_layers.py", "mindir_programs.py")
+NETWORKS = (
+    "mindir_pointwise",
+    "mindir_movement",
+    "mindir_reductions",
+    "mindir_layers",
+    "mindir_programs",
+    "mindir_control",
+    "mindir_open",
+)
+"""The modules that register our own networks when they are imported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +42,10 @@ class Exported:
 @cache
 def folder(group: str) -> Path:
     """Where the networks of a group lie: `nets` are our own, `mindcv` the architectures of that package."""
-    sources = ["mindir_builder.py", *(NETWORKS if group == "nets" else ())]
+    sources = ["mindir_builder", *(("mindir_nets", *NETWORKS) if group == "nets" else ())]
     recipe = hashlib.sha256(version("mindspore").encode())
     for name in sources:
-        recipe.update((HERE / name).read_bytes())
+        recipe.update((HERE / f"{name}.py").read_bytes())
     root = Path(os.environ.get("AUTOFUSION_ZOO") or Path.home() / ".cache" / "autofusion" / "zoo")
     return root / f"mindir-{group}-{recipe.hexdigest()[:8]}"
 
