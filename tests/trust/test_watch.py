@@ -101,7 +101,34 @@ def test_inside_a_branch() -> None:
         session.watch(["negative"], inputs)
     with pytest.raises(OptionError, match=r"did you mean 'negative'.*what is constant, or no output needs, is gone"):
         session.watch(["negativ"], inputs)
-    assert session.context.observer is None
+    assert session.context.observation.observer is None
+
+
+def test_inside_a_branch_that_is_run_again_with_exact_kernels() -> None:
+    """An infinity makes Winograd's kernel give up, and the branch is run again without: that run is the one to see."""
+    graph, shape = Graph("branches"), (1, 64, 40, 40)
+    taken, x = graph.add_input("c", TensorType(np.dtype(bool), ())), graph.add_input("x", TensorType(F32, shape))
+    bodies = []
+    for seed in range(2):
+        body = Graph("body")
+        weights = 0.05 * np.random.default_rng(seed).standard_normal((64, 64, 3, 3), np.float32)
+        operands = [body.add_input("inner", TensorType(F32, shape)), body.constant(weights, "w")]
+        conv = body.node("Conv", operands, {"pads": [1] * 4}, name=f"conv{seed}", origin=(f"conv{seed}",))
+        body.add_output(body.node("Relu", [conv.output], name=f"relu{seed}", origin=(f"relu{seed}",)).output)
+        bodies.append(body)
+    attrs = {"then_branch": bodies[0], "else_branch": bodies[1], "captures": 1}
+    graph.add_output(graph.node("If", [taken, x], attrs, name="either", origin=("either",)).output, "y")
+    infer_graph(graph)
+    session = af.compile(graph, threads=2)
+    inputs = {"c": np.array(True), "x": np.random.default_rng(3).standard_normal(shape, np.float32)}
+    session.run(inputs)
+    assert "cpu:conv.winograd4" in [step.kernel for stage in session.stages for step in stage.runner.plan.steps]
+    inputs["x"][0, 3, 5, 5] = np.inf
+    seen, plain = session.watch(["conv0"], inputs), session.run(inputs)
+    np.testing.assert_array_equal(seen.outputs["y"], plain["y"])
+    (value,) = seen.values.values()
+    assert np.isinf(value).any() and not np.isnan(value).any()
+    np.testing.assert_allclose(np.maximum(value, 0), plain["y"], rtol=1e-4, atol=1e-5)
 
 
 def test_inside_a_loop_the_last_round_is_shown(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,28 @@ class Body:
     ledger: Ledger
 
 
+Observer = Callable[["Stage", Sequence[Any]], list[Any]]
+"""Runs a stage in place of ``Stage.run``."""
+
+
+class Observation:
+    """Lets one tool at a time look at what else a run runs: tails and control-flow bodies."""
+
+    def __init__(self) -> None:
+        self.observer: Observer | None = None
+        self._turn = threading.Lock()
+
+    @contextmanager
+    def by(self, observer: Observer) -> Iterator[None]:
+        """While it lasts, ``observer`` runs them, those that other threads come to as well."""
+        with self._turn:
+            self.observer = observer
+            try:
+                yield
+            finally:
+                self.observer = None
+
+
 @dataclass(slots=True)
 class Context:
     """``cache`` holds packed weights and the like for the life of the session; ``plan_limit`` bounds cached plans
@@ -62,8 +85,8 @@ class Context:
     """Control-flow bodies by the id of their graph."""
     lock: threading.RLock = field(default_factory=threading.RLock)
     kernel_switches: KernelSwitches = field(init=False)
-    observer: Callable[[Stage, Sequence[Any]], list[Any]] | None = None
-    """Runs stages in place of ``Stage.run``: tools look at tails and control-flow bodies too, as these run."""
+    observation: Observation = field(default_factory=Observation)
+    """Of tails and control-flow bodies as they run; copies of the context share it."""
 
     def __post_init__(self) -> None:
         self.kernel_packs = [guarded(pack) for pack in self.kernel_packs]

@@ -67,7 +67,7 @@ class Executor:
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Run on the graph's inputs, in order."""
-        return self.attempt(inputs, self._context.observer or Stage.run)
+        return self.attempt(inputs, self._context.observation.observer or Stage.run)
 
     def attempt(
         self, inputs: Sequence[Any], act: Callable[[Stage, Sequence[Any]], T], *, replace_failing: bool = True
@@ -93,7 +93,7 @@ class Executor:
             if self._exact is None:
                 context = self._context
                 options = replace(context.options, numerics=Numerics.REASSOCIATED.value)
-                own = replace(context, options=options, bodies={}, lock=threading.RLock(), observer=None)
+                own = replace(context, options=options, bodies={}, lock=threading.RLock())
                 self._exact = Executor(self.graph, own)
             return self._exact
 

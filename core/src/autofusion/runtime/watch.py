@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +20,6 @@ from autofusion.lowering.plan import Plan, Step
 from autofusion.runtime.context import Context
 from autofusion.runtime.executor import Stage
 from autofusion.runtime.session import Session
-
-_ONE_OBSERVER = threading.Lock()
-"""A context has one observer of bodies at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +64,10 @@ def _watched(session: Session, stage: Stage, wanted: Sequence[str], given: Seque
     return Watched(dict(zip(session.graph.output_names, outputs, strict=True)), found)
 
 
-@contextmanager
-def _observed(context: Context, names: Sequence[str], found: dict[str, Any]) -> Iterator[None]:
+def _observed(context: Context, names: Sequence[str], found: dict[str, Any]) -> AbstractContextManager[None]:
     """While it lasts, what this thread runs of bodies of control flow adds the values ``names`` to ``found``."""
     if not names:
-        yield
-        return
+        return nullcontext()
     me = threading.get_ident()
 
     def observe(stage: Stage, given: Sequence[Any]) -> list[Any]:
@@ -80,12 +75,7 @@ def _observed(context: Context, names: Sequence[str], found: dict[str, Any]) -> 
             return stage.run(given)
         return _watch_stage(stage, context, names, given, found)
 
-    with _ONE_OBSERVER:
-        context.observer = observe
-        try:
-            yield
-        finally:
-            context.observer = None
+    return context.observation.by(observe)
 
 
 def _nodes(graph: Graph) -> Iterator[Node]:

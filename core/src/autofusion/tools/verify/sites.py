@@ -97,11 +97,8 @@ class SiteChecker:
         """Run the session once, step by step, judging each step unless told not to; return its outputs."""
         session = self.session
         self._case, self._judging = case, judge
-        session.context.observer = self._observe
-        try:
+        with session.context.observation.by(self._observe):
             outputs = session.executor.attempt(session.arguments(inputs), self._observe, replace_failing=False)
-        finally:
-            session.context.observer = None
         return dict(zip(session.graph.output_names, outputs, strict=True))
 
     def _observe(self, stage: Stage, inputs: Sequence[Any]) -> list[Any]:
