@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import platform
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -99,6 +102,13 @@ def test_threads_may_compile_together(tmp_path):
     for worker in workers:
         worker.join()
     assert len(found) == 12 and len(set(found)) == 3 and compiler.counters.compiled == 3
+
+
+@pytest.mark.skipif(sys.platform != "linux" or platform.machine() != "x86_64", reason="needs the mappings of Linux")
+def test_loads_where_memory_is_scattered():
+    script = Path(__file__).with_name("scattered_memory.py")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "loaded\n", done.stderr
 
 
 def test_wrong_ir_names_the_kernel(tmp_path):

@@ -145,7 +145,9 @@ class Jit:
             machine = llvm.Target.from_default_triple().create_target_machine(
                 opt=3, reloc="pic", codemodel="small", jit=True
             )
-            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+            # LLVM's own memory manager takes the sections of an object from wherever there is room. Where they end up
+            # more than 2 GB apart, which small code cannot span, LLVM aborts the process.
+            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine, use_lmm=True)
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
         addresses = {name: int(self._engine.get_function_address(symbol)) for name, symbol in names}
