@@ -12,8 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 from one_primitive import run
-
-from autofusion.errors import ModelError
+from primitive_definitions import (
+    columns,
+    convolved,
+    erf,
+    norm,
+    pooled,
+    scattered,
+    shuffled,
+    sigmoid,
+    softmax,
+    softplus,
+    transposed,
+    where,
+)
 
 pytestmark = [
     pytest.mark.mindspore,
@@ -33,85 +45,6 @@ N, J = np.int32([[7, -7, 5], [0, 3, -4]]), np.int32([[2, 3, -2], [4, -3, 5]])
 B, C = X > 0, Y > 0
 IMAGE = floats(2, 3, 6, 5)
 F32, F64 = np.float32, np.float64
-
-
-def erf(x: np.ndarray) -> np.ndarray:
-    from math import erf as one
-
-    return np.vectorize(one)(x.astype(F64)).astype(F32)
-
-
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-x))
-
-
-def softplus(x: np.ndarray) -> np.ndarray:
-    return np.log1p(np.exp(x))
-
-
-def where(condition: np.ndarray, x: Any, y: Any) -> np.ndarray:
-    return np.where(condition, x, y).astype(F32)
-
-
-def softmax(x: np.ndarray, axis: int) -> np.ndarray:
-    e = np.exp(x - x.max(axis, keepdims=True))
-    return e / e.sum(axis, keepdims=True)
-
-
-def scattered(base: np.ndarray, index: Any, updates: Any, ufunc: Any = None) -> np.ndarray:
-    out = base.copy()
-    if ufunc is None:
-        out[index] = updates
-    else:
-        ufunc.at(out, index, updates)
-    return out
-
-
-def convolved(x: np.ndarray, w: np.ndarray, stride: int, pad: int, dilation: int = 1, groups: int = 1) -> np.ndarray:
-    x = np.pad(x, [(0, 0), (0, 0), *[(pad, pad)] * (x.ndim - 2)]).astype(F64)
-    spatial, each = x.ndim - 2, x.shape[1] // groups
-    sizes = [(x.shape[2 + i] - dilation * (w.shape[2 + i] - 1) - 1) // stride + 1 for i in range(spatial)]
-    out = np.zeros((x.shape[0], w.shape[0], *sizes))
-    for o in range(w.shape[0]):
-        first = o // (w.shape[0] // groups) * each
-        for place in np.ndindex(*sizes):
-            at = tuple(
-                slice(p * stride, p * stride + dilation * (k - 1) + 1, dilation)
-                for p, k in zip(place, w.shape[2:], strict=True)
-            )
-            window = x[(slice(None), slice(first, first + each), *at)]
-            out[(slice(None), o, *place)] = (window * w[o]).reshape(x.shape[0], -1).sum(1)
-    return out.astype(F32)
-
-
-def transposed(x: np.ndarray, w: np.ndarray, stride: int, pad: int, extra: int = 0) -> np.ndarray:
-    spatial = x.ndim - 2
-    sizes = [(x.shape[2 + i] - 1) * stride + w.shape[2 + i] + extra for i in range(spatial)]
-    out = np.zeros((x.shape[0], w.shape[1], *sizes))
-    for place in np.ndindex(*x.shape[2:]):
-        at = tuple(slice(p * stride, p * stride + k) for p, k in zip(place, w.shape[2:], strict=True))
-        column = x[(slice(None), slice(None), *place)]
-        out[(slice(None), slice(None), *at)] += np.tensordot(column, w, (1, 0))
-    cut = tuple(slice(pad, s - pad) for s in sizes)
-    return out[(slice(None), slice(None), *cut)].astype(F32)
-
-
-def pooled(x: np.ndarray, kernel: int, stride: int, pad: int, function: Any, fill: float = np.nan) -> np.ndarray:
-    x = np.pad(x, [(0, 0), (0, 0), *[(pad, pad)] * (x.ndim - 2)], constant_values=fill)
-    sizes = [(s - kernel) // stride + 1 for s in x.shape[2:]]
-    out = np.zeros((*x.shape[:2], *sizes), F32)
-    for place in np.ndindex(*sizes):
-        at = tuple(slice(p * stride, p * stride + kernel) for p in place)
-        out[(slice(None), slice(None), *place)] = function(
-            x[(slice(None), slice(None), *at)].reshape(*x.shape[:2], -1), 2
-        )
-    return out
-
-
-def norm(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + 1e-5)
-
-
 W, W1, W3, D = floats(4, 3, 3, 3), floats(4, 3, 3), floats(4, 3, 2, 2, 2), floats(3, 4, 3, 3)
 LINE, CUBE = floats(2, 3, 9), floats(1, 3, 4, 4, 4)
 BIAS = floats(4)
@@ -491,22 +424,13 @@ def test_primitive(
         np.testing.assert_allclose(result, want, rtol=2e-5, atol=2e-6)
 
 
-def _shuffled(x: np.ndarray, _: int) -> np.ndarray:
-    return x.reshape(1, 1, 2, 2, 2, 3).transpose(0, 1, 4, 2, 5, 3).reshape(1, 1, 4, 6)
-
-
-def _columns(x: np.ndarray) -> np.ndarray:
-    x = np.pad(x, ((0, 0), (0, 0), (1, 1), (0, 0)))
-    return np.stack([x[:, :, r : r + 7, c : c + 4].reshape(2, 3, 28) for r in (0, 1) for c in (0, 1)], 2)
-
-
 SPECIAL: dict[str, Any] = {
     "BatchMatMulExt": lambda a, b: a @ b,
     "Mm": lambda a, b: a @ b,
     "Dense": lambda x, w, _: x @ w.T,
     "Conv3DTranspose": lambda x, w: transposed(x, w, 2, 0),
-    "PixelShuffle": _shuffled,
-    "Im2Col": _columns,
+    "PixelShuffle": shuffled,
+    "Im2Col": columns,
 }
 """Expected values that need the operands as they were drawn."""
 
@@ -542,40 +466,3 @@ def test_resizing_of_lines_and_volumes(rank: int, tmp_path: Path) -> None:
     corners = tuple(slice(None, None, s - 1) for s in size)
     ends = tuple(slice(None, None, s - 1) for s in data.shape[2:])
     np.testing.assert_allclose(linear[(..., *corners)], data[(..., *ends)], rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("primitive", "operands", "attrs", "message"),
-    [
-        ("Conv2D", (IMAGE, W), {"pad_mode": "odd"}, "unknown pad_mode 'odd'"),
-        ("Conv2D", (IMAGE, W), {"pad_mode": "pad", "pad": (1, 1)}, "expected 4 numbers"),
-        ("Conv2D", (IMAGE,), {"pad_mode": "valid"}, "operand 1 is missing"),
-        ("Conv2D", (IMAGE, floats(4, 2, 3, 3)), {"pad_mode": "valid", "stride": (1, 1, 1, 1)}, "Conv"),
-        ("Reshape", (X, (5, 5)), {}, "Reshape"),
-        ("Transpose", (X, (0, 3, 1)), {}, "axis 3 is none of a tensor of rank 3"),
-        ("Transpose", (X, np.int64([0, 2, 1])), {}, "must be known when the model is loaded"),
-        ("Cast", (X, 99), {}, "element type 99"),
-        ("Dropout", (X, 0.5, 0, 0), {}, r"export the network with set_train\(False\)"),
-        ("TupleGetItem", (X, 0), {}, "takes element 0"),
-        ("Softmax", (X, "a"), {}, "cannot be read"),
-        ("Embedding", (np.int32([0]), M, None, 1.0, 2.0, False), {}, "max_norm"),
-        ("Split", (X, 2, 3), {}, "cannot be cut into 3 equal parts"),
-        ("LSTM", (X, X, X, V), {"bidirectional": True, "hidden_size": 2, "input_size": 4}, "bidirectional"),
-        ("DivMod", (X, Y, 7), {}, "unknown rounding mode 7"),
-        ("GeluExt", (X, 7), {}, "unknown approximation 7"),
-        ("MirrorPad", (X, np.int64([[0, 0]] * 3)), {"mode": "ODD"}, "must be known|unknown mode"),
-        ("Concat", ((), 0), {}, "joins no tensors"),
-        ("ScatterNd", (X,), {}, "cannot be read|is missing"),
-    ],
-)
-def test_what_is_refused_names_the_node(
-    primitive: str, operands: tuple[Any, ...], attrs: dict[str, Any], message: str, tmp_path: Path
-) -> None:
-    with pytest.raises(ModelError, match=message) as caught:
-        run(tmp_path, primitive, operands, attrs, None)
-    assert "'result'" in str(caught.value) and "one.mindir" in str(caught.value)
-
-
-def test_a_result_that_is_not_what_the_file_declares(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"its result is declared f32\[2, 3, 5\], but computed as f32\[2, 3, 4\]"):
-        run(tmp_path, "Add", (X, Y), {}, floats(2, 3, 5))
