@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,6 +91,10 @@ class Context:
     def __post_init__(self) -> None:
         self.kernel_packs = [guarded(pack) for pack in self.kernel_packs]
         self.kernel_switches = KernelSwitches(self.kernel_packs, self.options)
+
+    def variant(self, **changes: Any) -> Context:
+        """A context with some options changed, for the same model; packed weights are shared."""
+        return replace(self, options=replace(self.options, **changes), bodies={}, lock=threading.RLock())
 
     @property
     def oracle(self) -> KernelPack:

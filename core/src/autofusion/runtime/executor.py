@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -91,10 +91,7 @@ class Executor:
         """The same graph, for runs in which an approximate kernel met what is not finite."""
         with self._lock:
             if self._exact is None:
-                context = self._context
-                options = replace(context.options, numerics=Numerics.REASSOCIATED.value)
-                own = replace(context, options=options, bodies={}, lock=threading.RLock())
-                self._exact = Executor(self.graph, own)
+                self._exact = Executor(self.graph, self._context.variant(numerics=Numerics.REASSOCIATED.value))
             return self._exact
 
     def _recover(self, failure: KernelFailure) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,9 +42,8 @@ def _run_on_random(session: Session, shapes: Mapping[str, Sequence[int]]) -> Non
 
 def unfused(session: Session, feeds: Mapping[str, Any] | None = None) -> Session:
     """``session``'s model at level off, planned for the shapes that ``session`` was compiled for last."""
-    context = session.context
-    options = dataclasses.replace(context.options, level=Level.OFF)
-    own = dataclasses.replace(context, options=options, cache={}, bodies={}, lock=threading.RLock())
+    own = session.context.variant(level=Level.OFF)
+    own.cache = {}  # what only the unfused plan packs goes with it
     off = Session(session.source, own)
     types = {v.name: v.type for v in session.stage.graph.inputs}
     shapes = {n: t.static_shape for n, t in types.items() if isinstance(t, TensorType) and t.is_static}

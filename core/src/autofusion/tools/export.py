@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from dataclasses import replace
 from pathlib import Path
 
 from autofusion.errors import PluginError
@@ -53,8 +51,7 @@ def portable(session: Session) -> Session:
     applied = {record.rule.split("@")[0] for record in session.ledger.records if record.verdict is Verdict.FUSED}
     if applied.isdisjoint(rules):
         return session
-    options = replace(context.options, disable=context.options.disable | rules)
-    other = Session(session.source, replace(context, options=options, bodies={}, lock=threading.RLock()))
+    other = Session(session.source, context.variant(disable=context.options.disable | rules))
     if session.executor.stages:
         other.executor.stage(tuple(v.type for v in session.stage.graph.inputs))
     return other
