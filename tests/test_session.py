@@ -13,8 +13,9 @@ from autofusion.cost.detect import detect
 from autofusion.errors import InputError, OptionError
 from autofusion.ir.graph import Graph, Node
 from autofusion.ir.text import from_text
-from autofusion.lowering.contract import Offer, Operand, Refused
+from autofusion.kernels.contract import Offer, Operand
 from autofusion.plugins.registry import Registry, default_registry
+from autofusion.refusal import Refusal
 
 RNG = np.random.default_rng(3)
 
@@ -275,12 +276,12 @@ class _FailsWhenRun:
 
     name, version, kinds, oracle, blocks, launch_seconds = "fragile", "1.0", {}, False, (), 0.0
 
-    def offer(self, node: Node, target: object) -> list[Offer] | Refused:
+    def offer(self, node: Node, target: object) -> list[Offer] | Refusal:
         def kernel(arrays: object) -> list[np.ndarray]:
             raise RuntimeError("no luck")
 
         if node.op != "Relu":
-            return Refused("it runs Relu only")
+            return Refusal("it runs Relu only")
         return [Offer("relu", (Operand(),), (Operand(),), lambda context, inputs, outputs: kernel, seconds=0.0)]
 
     def reorder(self, *_: object) -> None:

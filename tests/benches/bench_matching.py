@@ -17,17 +17,17 @@ import numpy as np
 
 from autofusion.cost.detect import detect
 from autofusion.cost.model import CostModel
-from autofusion.cost.target import Target
 from autofusion.fusion.kernels import Kernels
 from autofusion.fusion.ledger import Ledger
 from autofusion.fusion.optimise import fuse, prepare
 from autofusion.fusion.options import FusionOptions
-from autofusion.fusion.rule import FuseRule, RulePack
 from autofusion.ir.graph import Graph, Node
 from autofusion.ir.infer import infer_node
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import Offer, Operand
+from autofusion.kernels.contract import Offer, Operand
+from autofusion.kernels.target import Target
 from autofusion.plugins.registry import default_registry
+from autofusion.rules.rule import FuseRule, RulePack
 
 CHANNELS = 16
 REPEATS = 3

@@ -42,7 +42,7 @@ import json, sys
 from pathlib import Path
 import numpy as np
 import autofusion
-from autofusion.plugins.frontend import LoadOptions
+from autofusion.frontends.contract import LoadOptions
 from autofusion.plugins.registry import default_registry
 path, x = Path(sys.argv[1]), np.load(sys.argv[2])
 frontend = default_registry().frontend_for(path)

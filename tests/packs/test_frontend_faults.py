@@ -12,10 +12,10 @@ import pytest
 from kit import failures
 
 from autofusion.errors import ModelError, PluginError
+from autofusion.frontends.contract import LoadOptions
 from autofusion.ir.graph import Graph
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.types import TensorType
-from autofusion.plugins.frontend import LoadOptions
 from autofusion.testing import FrontendTests
 from autofusion.testing.frontends import Model
 

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 from kit import failures
 
-from autofusion.cost.target import Target
 from autofusion.ir.graph import FUSED, Node
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import PLAIN, Layout, Numerics, Offer, Operand, Refused
+from autofusion.kernels.contract import PLAIN, Layout, Offer, Operand
+from autofusion.kernels.target import Target
+from autofusion.numerics import Numerics
+from autofusion.refusal import Refusal
 from autofusion.testing import KernelPackTests
 from autofusion.testing.bench import stored
 
@@ -47,14 +49,14 @@ class Pack:
     def __init__(self, **functions: Function) -> None:
         self.functions = {**SOUND, **functions}
 
-    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refused:
+    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refusal:
         values = [v for v in (*node.inputs, *node.outputs) if v is not None]
         if not all(isinstance(v.type, TensorType) and v.type.is_static and v.dtype == F32 for v in values):
-            return Refused("it is not all of single precision and static shape")
+            return Refusal("it is not all of single precision and static shape")
         if node.op == FUSED and (node.attrs["kind"] != "pointwise" or any(n.op not in SOUND for n in node.body.nodes)):
-            return Refused("its body is not made of Relu and Add")
+            return Refusal("its body is not made of Relu and Add")
         if node.op != FUSED and node.op not in self.functions:
-            return Refused(f"the pack has no '{node.op}'")
+            return Refusal(f"the pack has no '{node.op}'")
         return [self.made(node)]
 
     def made(self, node: Node) -> Offer:
@@ -183,27 +185,27 @@ class SharedScratch(Pack):
 class Greedy(Pack):
     """Offers to run anything."""
 
-    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refused:
+    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refusal:
         return [self.made(node)]
 
 
 class Raises(Pack):
-    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refused:
+    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refusal:
         if node.op == "Conv":
             raise KeyError("kernel_shape")
         return super().offer(node, target)
 
 
 class Silent(Pack):
-    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refused:
+    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refusal:
         answer = super().offer(node, target)
-        return Refused("") if isinstance(answer, Refused) else answer
+        return Refusal("") if isinstance(answer, Refusal) else answer
 
 
 class NoOffers(Pack):
-    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refused:
+    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refusal:
         answer = super().offer(node, target)
-        return [] if isinstance(answer, Refused) else answer
+        return [] if isinstance(answer, Refusal) else answer
 
 
 class Idle(Pack):
@@ -215,7 +217,7 @@ class Idle(Pack):
 class OneFormula(Pack):
     """Runs every body of its kind as the one that its author had in mind."""
 
-    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refused:
+    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refusal:
         if node.op == FUSED and node.attrs["kind"] == "pointwise" and len(node.inputs) == 2 and len(node.outputs) == 1:
             if {v.dtype for v in (*node.inputs, *node.outputs) if v is not None} == {F32}:
                 return [self.made(node)]

@@ -15,12 +15,12 @@ from autofusion.errors import OptionError, PluginError
 from autofusion.plugins.lock import Lock, Pin, read, to_text
 
 RULES = """
-from autofusion.plugins import hookimpl
+from autofusion.hooks import hookimpl
 
 @hookimpl
 def autofusion_rule_packs():
-    from autofusion.fusion.pattern import const, op, var
-    from autofusion.fusion.rule import RewriteRule, RulePack, Stage
+    from autofusion.rules.pattern import const, op, var
+    from autofusion.rules.rule import RewriteRule, RulePack, Stage
 
     def build(match, builder):
         return [builder.op("Div", match["x"], builder.constant(2.0, match["x"].dtype))]

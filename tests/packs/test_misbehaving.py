@@ -8,15 +8,15 @@ import pytest
 from distributions import Distribution, run
 from projects import run as run_python
 
-HOOK = "from autofusion.plugins import hookimpl\n"
+HOOK = "from autofusion.hooks import hookimpl\n"
 
 RULES = (
     HOOK
     + """
 @hookimpl
 def autofusion_rule_packs():
-    from autofusion.fusion.pattern import op, var
-    from autofusion.fusion.rule import FuseRule, RewriteRule, RulePack
+    from autofusion.rules.pattern import op, var
+    from autofusion.rules.rule import FuseRule, RewriteRule, RulePack
     def rewrite(match, builder):
         {rewrite}
     def check(match):
@@ -37,9 +37,9 @@ import numpy as np
 class Pack:
     name, version, kinds, oracle, blocks, launch_seconds = "{name}", "6.1", {{}}, False, (), 0.0
     def offer(self, node, target):
-        from autofusion.lowering.contract import Offer, Operand, Refused
+        from autofusion.kernels.contract import Offer, Operand, Refusal
         if node.op != "Relu":
-            return Refused("it runs Relu only")
+            return Refusal("it runs Relu only")
         def kernel(arrays):
             {kernel}
         def bind(context, inputs, outputs):
@@ -227,7 +227,7 @@ PATCHES = {
 PATCHED = """
 @hookimpl
 def autofusion_rule_packs():
-    from autofusion.fusion.rule import RulePack
+    from autofusion.rules.rule import RulePack
     PATCH
     return [RulePack("patcher", "6.1", ())]
 """

@@ -12,10 +12,10 @@ from projects import CONTRIB, install, run
 
 from autofusion.errors import OptionError
 from autofusion.fusion.overlaps import overlaps, unserved
-from autofusion.fusion.pattern import Operand, const, either, op, var
-from autofusion.fusion.priority import BANDS, parse_priority, priority_text
-from autofusion.fusion.rule import FuseRule, RewriteRule, RulePack, Stage
 from autofusion.ir.operators import OpClass
+from autofusion.rules.pattern import Operand, const, either, op, var
+from autofusion.rules.priority import BANDS, parse_priority, priority_text
+from autofusion.rules.rule import FuseRule, RewriteRule, RulePack, Stage
 
 
 def rewriting(pack: str, pattern: Any, **more: Any) -> RulePack:
@@ -118,11 +118,11 @@ def test_what_is_no_priority(text: Any) -> None:
 NEWER = Distribution(
     "af-newer",
     """
-from autofusion.plugins import hookimpl
+from autofusion.hooks import hookimpl
 
 @hookimpl
 def autofusion_rule_packs():
-    from autofusion.fusion.rule import FuseRule, Region, RulePack
+    from autofusion.rules.rule import FuseRule, Region, RulePack
     def grow(node):
         if len(node.output.consumers) == 1:
             yield Region((node, node.output.consumers[0]), node)

@@ -11,9 +11,10 @@ import pytest
 from kit import failures
 
 from autofusion.errors import PluginError
-from autofusion.fusion.pattern import Match, const, op, var
-from autofusion.fusion.rule import Builder, FuseRule, Refusal, Region, RewriteRule, Rule, RulePack
 from autofusion.ir.graph import Node, Value
+from autofusion.refusal import Refusal
+from autofusion.rules.pattern import Match, const, op, var
+from autofusion.rules.rule import Builder, FuseRule, Region, RewriteRule, Rule, RulePack
 from autofusion.testing import RulePackTests
 
 DOC = "Do something.\n\nBefore: as it was\nAfter:  as it is\nRefuses when: it must."

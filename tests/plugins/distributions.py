@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 GOOD_PACK = """
-from autofusion.plugins import hookimpl
+from autofusion.hooks import hookimpl
 
 class Pack:
     name = "{name}"
@@ -21,8 +21,8 @@ class Pack:
     blocks = ()
     launch_seconds = 1e-6
     def offer(self, node, target):
-        from autofusion.lowering.contract import Refused
-        return Refused("it runs nothing")
+        from autofusion.kernels.contract import Refusal
+        return Refusal("it runs nothing")
     def reorder(self, type_, source, result, target):
         return None
     def assemble(self, steps, memory, target):

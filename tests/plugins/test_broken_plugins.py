@@ -17,34 +17,34 @@ TWIN_A = Distribution("af-twin-a", GOOD_PACK.format(name="twin"), name="twin")
 TWIN_B = Distribution("af-twin-b", "raise SystemExit('imported all the same')\n", name="twin")
 ARGUMENT = Distribution(
     "af-argument",
-    "from autofusion.plugins import hookimpl\n@hookimpl\ndef autofusion_kernel_packs(target, colour):\n    return []\n",
+    "from autofusion.hooks import hookimpl\n@hookimpl\ndef autofusion_kernel_packs(target, colour):\n    return []\n",
 )
 MISSPELT = Distribution(
     "af-misspelt",
-    "from autofusion.plugins import hookimpl\n@hookimpl\ndef autofusion_kernel_pack(target):\n    return []\n",
+    "from autofusion.hooks import hookimpl\n@hookimpl\ndef autofusion_kernel_pack(target):\n    return []\n",
 )
 NO_HOOK = Distribution("af-no-hook", "value = 1\n")
 WRONG_TYPE = Distribution(
     "af-wrong-type",
-    "from autofusion.plugins import hookimpl\n@hookimpl\ndef autofusion_kernel_packs(target):\n    return 'a pack'\n",
+    "from autofusion.hooks import hookimpl\n@hookimpl\ndef autofusion_kernel_packs(target):\n    return 'a pack'\n",
 )
 WRONG_ITEM = Distribution(
     "af-wrong-item",
-    "from autofusion.plugins import hookimpl\n@hookimpl\ndef autofusion_rule_packs():\n    return [3]\n",
+    "from autofusion.hooks import hookimpl\n@hookimpl\ndef autofusion_rule_packs():\n    return [3]\n",
     group="autofusion.rules",
 )
 RAISES_LATE = Distribution(
     "af-raises-late",
-    "from autofusion.plugins import hookimpl\n@hookimpl\ndef autofusion_frontends():\n    raise KeyError('late')\n",
+    "from autofusion.hooks import hookimpl\n@hookimpl\ndef autofusion_frontends():\n    raise KeyError('late')\n",
     group="autofusion.frontends",
 )
 BAD_RULE = Distribution(
     "af-bad-rule",
-    "from autofusion.plugins import hookimpl\n"
+    "from autofusion.hooks import hookimpl\n"
     "@hookimpl\n"
     "def autofusion_rule_packs():\n"
-    "    from autofusion.fusion.pattern import op, var\n"
-    "    from autofusion.fusion.rule import RewriteRule, RulePack\n"
+    "    from autofusion.rules.pattern import op, var\n"
+    "    from autofusion.rules.rule import RewriteRule, RulePack\n"
     "    rule = RewriteRule('af-bad-rule.x', op('Rellu', var('x')), lambda match, builder: [match['x']])\n"
     "    return [RulePack('af-bad-rule', '1.0', (rule,))]\n",
     group="autofusion.rules",

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.plugins import hookimpl
+from autofusion.hooks import hookimpl
 
 ACTIVE = [name for name in os.environ.get("TRUST_FAULTS", "").split(",") if name]
 SITES = {
@@ -113,7 +113,7 @@ class FaultyKernels:
     launch_seconds = 0.0
 
     def offer(self, node: Any, target: Any) -> Any:
-        from autofusion.lowering.contract import Offer, Operand, Refused
+        from autofusion.kernels.contract import Offer, Operand, Refusal
 
         for fault in ACTIVE:
             fused = node.op == "Fused"
@@ -128,7 +128,7 @@ class FaultyKernels:
                         seconds=1e-9,
                     )
                 ]
-        return Refused("it is not a place of this pack")
+        return Refusal("it is not a place of this pack")
 
     def harmed(self, harm: Any, x: np.ndarray, operands: list[Any], target: Any) -> np.ndarray:
         """What ``harm`` makes of the right result ``x``."""
@@ -162,15 +162,15 @@ def autofusion_kernel_packs(target: Any) -> list[Any]:
 
 def at_site(fault: str, match: Any) -> Any:
     """A refusal, unless the match is at a place of ``fault``."""
-    from autofusion.fusion.rule import Refusal
+    from autofusion.rules.rule import Refusal
 
     here = not SITES.get(fault, set()).isdisjoint(match.root.origin)
     return None if here else Refusal("it is not a place of this pack")
 
 
 def _rules() -> list[Any]:
-    from autofusion.fusion.pattern import op, var
-    from autofusion.fusion.rule import Refusal, RewriteRule
+    from autofusion.rules.pattern import op, var
+    from autofusion.rules.rule import Refusal, RewriteRule
 
     def check_epsilon(match: Any) -> Any:
         if match.root.attr("epsilon") == 0.05:
@@ -232,7 +232,7 @@ def _rules() -> list[Any]:
 
 @hookimpl
 def autofusion_rule_packs() -> list[Any]:
-    from autofusion.fusion.rule import RulePack
+    from autofusion.rules.rule import RulePack
 
     rules = tuple(rule for rule in _rules() if rule.name.partition(".")[2] in ACTIVE)
     return [RulePack("faulty", "3.1", rules)] if rules else []

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from trust_faults import ACTIVE, FaultyKernels, at_site
 
-from autofusion.plugins import hookimpl
+from autofusion.hooks import hookimpl
 
 Harm = Callable[[np.ndarray, list[Any], int], np.ndarray]
 
@@ -123,8 +123,8 @@ def autofusion_kernel_packs(target: Any) -> list[Any]:
 
 
 def _rules() -> list[Any]:
-    from autofusion.fusion.pattern import op, var
-    from autofusion.fusion.rule import RewriteRule
+    from autofusion.rules.pattern import op, var
+    from autofusion.rules.rule import RewriteRule
 
     def swap(match: Any, builder: Any) -> Any:
         return [builder.op("Sub", match["y"], match["x"], name=match.root.name + ".swapped")]
@@ -158,21 +158,21 @@ def _rules() -> list[Any]:
         return lambda match: at_site(fault, match)
 
     def constant_shift(match: Any) -> Any:
-        from autofusion.fusion.rule import Refusal
+        from autofusion.rules.rule import Refusal
 
         if match.root.name.endswith(".halved") or match["shift"].const is None:
             return Refusal("it is there already")
         return at_site("halved_shift", match)
 
     def unswapped(match: Any) -> Any:
-        from autofusion.fusion.rule import Refusal
+        from autofusion.rules.rule import Refusal
 
         if match.root.name.endswith(".swapped"):
             return Refusal("it is there already")
         return at_site("swapped", match)
 
     def grouped(match: Any) -> Any:
-        from autofusion.fusion.rule import Refusal
+        from autofusion.rules.rule import Refusal
 
         if match.root.attr("group", 1) == 1:
             return Refusal("it has one group")
@@ -193,7 +193,7 @@ def _rules() -> list[Any]:
 
 @hookimpl
 def autofusion_rule_packs() -> list[Any]:
-    from autofusion.fusion.rule import RulePack
+    from autofusion.rules.rule import RulePack
 
     rules = tuple(rule for rule in _rules() if rule.name.partition(".")[2] in ACTIVE)
     return [RulePack("sloppy", "1.0", rules)] if rules else []

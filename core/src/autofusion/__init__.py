@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 from autofusion.errors import AutofusionError
 
 if TYPE_CHECKING:
+    from autofusion._version import __version__
     from autofusion.runtime.compile import compile, load
     from autofusion.runtime.session import Session
 
-__version__ = "0.1.0"
-__all__ = ["AutofusionError", "Session", "compile", "load"]
+__all__ = ["AutofusionError", "Session", "__version__", "compile", "load"]
 
 _LAZY = {
+    "__version__": "autofusion._version",
     "compile": "autofusion.runtime.compile",
     "load": "autofusion.runtime.compile",
     "Session": "autofusion.runtime.session",

@@ -11,10 +11,10 @@ import pytest
 from autofusion.cost.detect import detect
 from autofusion.cost.model import CostModel, Price
 from autofusion.cost.signature import signature
-from autofusion.cost.target import Target
 from autofusion.ir.graph import FUSED, Graph, Node, Value, copy_node
 from autofusion.ir.infer import infer_node
 from autofusion.ir.types import TensorType
+from autofusion.kernels.target import Target
 
 TARGET = Target(
     isa="avx512",

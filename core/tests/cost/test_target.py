@@ -9,12 +9,14 @@ import pytest
 
 from autofusion.cost import calibrate, detect, store
 from autofusion.errors import OptionError
+from autofusion.kernels import isa
 
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A made-up machine: system files in a folder."""
     monkeypatch.setattr(detect, "_PROC", tmp_path / "proc")
+    monkeypatch.setattr(isa, "CPUINFO", tmp_path / "proc" / "cpuinfo")
     monkeypatch.setattr(detect, "_CPU0", tmp_path / "cpu0")
     monkeypatch.setattr(detect, "_CGROUP", tmp_path / "cgroup")
     monkeypatch.setattr("platform.machine", lambda: "x86_64")

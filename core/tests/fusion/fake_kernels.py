@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from autofusion.cost.target import Target
 from autofusion.ir.graph import FUSED, Node
-from autofusion.lowering.contract import Offer, Operand, Refused
+from autofusion.kernels.contract import Offer, Operand
+from autofusion.kernels.target import Target
+from autofusion.refusal import Refusal
 
 TARGET = Target(
     isa="avx512",
@@ -52,12 +53,12 @@ class FakePack:
         self._ordinary, self._fused = ordinary, fused
         self.asked: list[Node] = []
 
-    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refused:
+    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refusal:
         self.asked.append(node)
         answer = self._fused if node.op == FUSED else self._ordinary
         seconds = answer(node) if callable(answer) else answer
         if isinstance(seconds, str):
-            return Refused(seconds)
+            return Refusal(seconds)
         inputs = tuple(None if v is None else Operand() for v in node.inputs)
         return [Offer("fast", inputs, tuple(Operand() for _ in node.outputs), _no_bind, seconds=seconds)]
 

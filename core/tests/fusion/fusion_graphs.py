@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from autofusion.fusion.options import FusionOptions
-from autofusion.fusion.pattern import Match, const, op, var
-from autofusion.fusion.rule import Builder, FuseRule, Level, Refusal, Region, RewriteRule, Rule, RulePack, Stage
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.infer import infer_node
 from autofusion.ir.types import TensorType
+from autofusion.refusal import Refusal
+from autofusion.rules.pattern import Match, const, op, var
+from autofusion.rules.rule import Builder, FuseRule, Level, Region, RewriteRule, Rule, RulePack, Stage
 
 F32 = np.dtype(np.float32)
 

@@ -6,10 +6,10 @@ import pytest
 
 from autofusion.errors import OptionError
 from autofusion.fusion.kernel_switches import KernelSwitch, KernelSwitches
-from autofusion.fusion.numerics import parse_numerics
 from autofusion.fusion.options import FusionOptions
 from autofusion.ir.graph import Graph
-from autofusion.lowering.contract import Numerics, Offer
+from autofusion.kernels.contract import Offer
+from autofusion.numerics import Numerics
 
 
 class Pack:
@@ -65,9 +65,9 @@ def test_numerics_leave_out_what_is_less_exact() -> None:
     graph = Graph()
     node(graph, "a")
     for budget, allowed in (("exact", 1), ("reassociated", 2), ("approximate", 3)):
-        found = KernelSwitches([Pack()], FusionOptions(numerics=budget))  # type: ignore[list-item]
+        found = KernelSwitches([Pack()], FusionOptions(numerics=Numerics.parse(budget)))  # type: ignore[list-item]
         reasons = [found.refusal(Pack(), offer("k", each), graph.nodes[0]) for each in Numerics]  # type: ignore[arg-type]
         assert [not reason for reason in reasons] == [True] * allowed + [False] * (3 - allowed)
         assert all(f"only allows {budget}" in reason for reason in reasons if reason)
     with pytest.raises(OptionError, match="expected one of exact, reassociated, approximate; did you mean 'exact'"):
-        parse_numerics("exactt")
+        Numerics.parse("exactt")

@@ -8,8 +8,8 @@ from fusion_graphs import Net
 
 from autofusion.errors import PluginError
 from autofusion.fusion.matcher import Matcher
-from autofusion.fusion.pattern import Match, Miss, Operand, Optional, Repeat, const, either, op, var
 from autofusion.ir.graph import Node, Value
+from autofusion.rules.pattern import Match, Miss, Operand, Optional, Repeat, const, either, op, var
 
 
 def producer(value: Value) -> Node:

@@ -15,8 +15,9 @@ from autofusion.errors import OptionError
 from autofusion.fusion.ledger import Ledger, Verdict
 from autofusion.fusion.optimise import optimise, prepare
 from autofusion.fusion.options import FusionOptions, Switches
-from autofusion.fusion.rule import FuseRule, Level, Refusal, Region, Rule
 from autofusion.ir.graph import FUSED, Graph, Node, Value
+from autofusion.refusal import Refusal
+from autofusion.rules.rule import FuseRule, Level, Region, Rule
 
 
 def plan(

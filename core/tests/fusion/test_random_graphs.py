@@ -14,9 +14,10 @@ from autofusion.cost.model import CostModel
 from autofusion.fusion.ledger import Verdict
 from autofusion.fusion.optimise import optimise
 from autofusion.fusion.options import FusionOptions
-from autofusion.fusion.pattern import op, var
-from autofusion.fusion.rule import FuseRule, Refusal, Region
 from autofusion.ir.graph import FUSED, Graph, Node, Value
+from autofusion.refusal import Refusal
+from autofusion.rules.pattern import op, var
+from autofusion.rules.rule import FuseRule, Region
 
 FUNCTIONS: Mapping[str, Callable[..., np.ndarray]] = {
     "Neg": np.negative,

@@ -11,10 +11,11 @@ from fusion_graphs import Net, double_rule, fold_bn_rule, ops, pack, rewrite_rul
 
 from autofusion.fusion.ledger import Ledger, Verdict
 from autofusion.fusion.options import FusionOptions, Switches
-from autofusion.fusion.pattern import Match, op, var
 from autofusion.fusion.rewrite import Rewriter
-from autofusion.fusion.rule import Builder, Level, Refusal, RewriteRule, Rule, Stage
 from autofusion.ir.graph import Graph, Value
+from autofusion.refusal import Refusal
+from autofusion.rules.pattern import Match, op, var
+from autofusion.rules.rule import Builder, Level, RewriteRule, Rule, Stage
 
 
 def run(graph: Graph, *rules: Rule, options: FusionOptions | None = None, stage: Stage | None = None) -> Ledger:

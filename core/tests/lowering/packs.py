@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.cost.target import Target
 from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import PLAIN, BindContext, Layout, Offer, Operand, Refused
+from autofusion.kernels.contract import PLAIN, BindContext, Layout, Offer, Operand
+from autofusion.kernels.target import Target
+from autofusion.refusal import Refusal
 
 TARGET = Target(
     isa="generic", lanes=4, threads=1, peak_flops=1e10, l1_bytes=1 << 15, l2_bytes=1 << 20, l3_bytes=1 << 24,
@@ -61,7 +62,7 @@ class FakePack:
         self.prefer_blocked = prefer_blocked
         self.bound: list[str] = []
 
-    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refused:
+    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refusal:
         if node.op == "Transpose":
             return [
                 self._offer(
@@ -71,7 +72,7 @@ class FakePack:
         if node.op == "Concat":
             return [self._offer(node, "concat", PLAIN, 1e-3, lambda *x: np.concatenate(x, node.attrs["axis"]))]
         if node.op not in FUNCTIONS:
-            return Refused("it is no operator of the fake pack")
+            return Refusal("it is no operator of the fake pack")
         offers = [self._offer(node, "plain", PLAIN, 2e-5, FUNCTIONS[node.op], inplace=True)]
         ranks = {len(v.tensor.static_shape) for v in node.inputs if v is not None}
         same = len({v.tensor.static_shape for v in node.inputs if v is not None}) == 1

@@ -13,6 +13,7 @@ from autofusion.ir.dtypes import F32
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.types import TensorType
+from autofusion.kernels.contract import BindContext
 from autofusion.lowering.lower import lower
 from autofusion.lowering.plan import Plan
 from autofusion.runtime.runner import PlanRunner
@@ -38,7 +39,7 @@ def plan_of(graph: Graph, pack: object) -> Plan:
 def run(graph: Graph, *arrays: np.ndarray, prefer_blocked: bool = True) -> tuple[list[np.ndarray], Plan, list[str]]:
     pack = packs.FakePack(prefer_blocked)
     plan = plan_of(graph, pack)
-    runner = PlanRunner(plan, packs.TARGET, {})
+    runner = PlanRunner(plan, BindContext(packs.TARGET, {}))
     first = runner.run(arrays)
     second = runner.run(arrays)
     for a, b in zip(first, second, strict=True):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from autofusion.cost.target import Target
+from autofusion.kernels.target import Target
 
 TARGET = Target("generic", 4, 1, 1e10, 1 << 15, 1 << 19, 1 << 23, 1e10, 1e10, 1e10, 1e9)
 

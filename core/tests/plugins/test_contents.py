@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from fakes import FakeFrontend, FakePack
 
-from autofusion.fusion.rule import RulePack
 from autofusion.plugins.contents import faults
+from autofusion.rules.rule import RulePack
 
 GOOD: dict[str, Any] = {
     "autofusion.frontends": FakeFrontend("f", (".f",)),
@@ -17,7 +17,7 @@ GOOD: dict[str, Any] = {
 }
 EXPECTED = {
     "autofusion.frontends": ["name", "version", "suffixes", "recognises", "load", "reference"],
-    "autofusion.rules": ["name", "version", "rules", "kinds", "problems"],
+    "autofusion.rules": ["name", "version", "rules", "kinds"],
     "autofusion.kernels": [
         "name", "version", "kinds", "oracle", "blocks", "launch_seconds", "offer", "reorder", "assemble",
     ],
@@ -60,8 +60,8 @@ def test_each_attribute_is_needed(group: str, attribute: str) -> None:
 
 
 def test_protocols_have_no_attribute_that_is_not_checked() -> None:
-    from autofusion.lowering.contract import KernelPack
-    from autofusion.plugins.frontend import Frontend
+    from autofusion.frontends.contract import Frontend
+    from autofusion.kernels.contract import KernelPack
 
     for group, protocol in (("autofusion.frontends", Frontend), ("autofusion.kernels", KernelPack)):
         public = {n for n in (*protocol.__annotations__, *vars(protocol)) if not n.startswith("_")}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autofusion.plugins import filetype
+from autofusion.frontends import filetype
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 from fakes import TARGET, FakeFrontend, FakePack
 
 from autofusion.errors import ModelError, OptionError, PluginError
-from autofusion.fusion.pattern import op, var
-from autofusion.fusion.rule import RewriteRule, RulePack
 from autofusion.plugins.registry import Registry
+from autofusion.rules.pattern import op, var
+from autofusion.rules.rule import RewriteRule, RulePack
 
 A = FakeFrontend("a", (".a", ".both"), b"AAAA")
 B = FakeFrontend("b", (".b", ".both"), b"BBBB")

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from autofusion.fusion.pattern import Match, Optional, Repeat, const, either, op, var
-from autofusion.fusion.rule import Builder, FuseRule, RewriteRule, RulePack
 from autofusion.ir.operators import OpClass
+from autofusion.rules.check import problems
+from autofusion.rules.pattern import Match, Optional, Repeat, const, either, op, var
+from autofusion.rules.rule import Builder, FuseRule, RewriteRule, RulePack
 
 X = var("x")
 
@@ -42,7 +43,7 @@ GOOD = [
 
 @pytest.mark.parametrize("pack", GOOD)
 def test_good(pack: RulePack) -> None:
-    assert pack.problems() == []
+    assert problems(pack) == []
 
 
 BAD = [
@@ -70,4 +71,4 @@ BAD = [
 
 @pytest.mark.parametrize(("pack", "problem"), BAD)
 def test_bad(pack: RulePack, problem: str) -> None:
-    assert any(problem in found for found in pack.problems()), pack.problems()
+    assert any(problem in found for found in problems(pack)), problems(pack)

@@ -8,7 +8,7 @@ import pytest
 from autofusion.errors import KernelError
 from autofusion.ir.dtypes import F32
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import Buffer, BufferKind, Layout, TensorView
+from autofusion.kernels.contract import Buffer, BufferKind, Layout, TensorView
 from autofusion.runtime.arena import Arena
 
 

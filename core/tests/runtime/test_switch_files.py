@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from autofusion.errors import OptionError
-from autofusion.fusion.pattern import op, var
-from autofusion.fusion.rule import FuseRule, RewriteRule, RulePack, Stage
+from autofusion.rules.pattern import op, var
+from autofusion.rules.rule import FuseRule, RewriteRule, RulePack, Stage
 from autofusion.runtime.cann import PassNames, pass_names, read_switches, write_switches
 from autofusion.runtime.config import Settings, names_of, read_settings, write_settings
 

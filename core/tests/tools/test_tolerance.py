@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autofusion.lowering.contract import Numerics
+from autofusion.numerics import Numerics
 from autofusion.tools.verify.tolerance import Tolerances, judge, perturbed
 
 RNG = np.random.default_rng(0)

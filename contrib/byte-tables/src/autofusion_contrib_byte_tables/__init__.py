@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from autofusion.plugins import hookimpl
+from autofusion.rules import hookimpl
 
 if TYPE_CHECKING:
-    from autofusion.cost.target import Target
-    from autofusion.fusion.rule import RulePack
-    from autofusion.lowering.contract import KernelPack
+    from autofusion.kernels import KernelPack, Target
+    from autofusion.rules import RulePack
 
 
 @hookimpl

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.metadata import version
 
-from autofusion.fusion.rule import FuseRule, Refusal, Region, RulePack
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import OpClass, find, op_class
 from autofusion.ir.types import TensorType
+from autofusion.rules import FuseRule, Refusal, Region, RulePack
 
 KIND = "byte-tables.function"
 LIMIT = 32

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from autofusion.errors import AutofusionError, ModelError, PluginError
+from autofusion.frontends import AutofusionError, LoadOptions, ModelError, Oracle, PluginError
 from autofusion.ir.graph import Graph
-from autofusion.plugins.frontend import LoadOptions, Oracle
 
 IDENTIFIER = b"TFL3"
 
 
 class TfliteFrontend:
-    """See ``autofusion.plugins.frontend.Frontend``."""
+    """See ``autofusion.frontends.Frontend``."""
 
     name = "tflite"
     version = version("autofusion-contrib-frontend-tflite")

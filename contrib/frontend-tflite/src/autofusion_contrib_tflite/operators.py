@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tflite
 
-from autofusion.errors import UnsupportedOperatorError
+from autofusion.frontends import UnsupportedOperatorError
 from autofusion.ir.graph import Value
 from autofusion.ir.infer import infer_node
 from autofusion_contrib_tflite.reader import DTYPES, Reader

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tflite
 
-from autofusion.errors import AutofusionError, ModelError, UnsupportedOperatorError, nearest
+from autofusion.frontends import AutofusionError, ModelError, UnsupportedOperatorError, nearest
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.types import TensorType

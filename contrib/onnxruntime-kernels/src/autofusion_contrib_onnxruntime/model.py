@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import tempfile
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autofusion.errors import KernelError
+from autofusion.frontends import Exporter
 from autofusion.ir.graph import Graph, Node, Value
-from autofusion.plugins.frontend import Exporter
-from autofusion.plugins.registry import default_registry
+from autofusion.kernels import KernelError
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -35,13 +35,20 @@ def alone(node: Node) -> tuple[Graph, dict[int, str]]:
     return graph, names
 
 
+def _exporter() -> Exporter:
+    """The installed ONNX frontend, which writes the models; raise KernelError without one."""
+    for point in entry_points(group="autofusion.frontends", name="onnx"):
+        for frontend in point.load().autofusion_frontends():
+            if isinstance(frontend, Exporter):
+                return frontend
+    raise KernelError("no installed ONNX frontend writes models; install or upgrade autofusion-frontend-onnx")
+
+
 def session_of(node: Node, threads: int) -> tuple[onnxruntime.InferenceSession, dict[int, str]]:
     """A session that runs ``node`` (a fused one: its body), and the names of its inputs; raise if there can be none."""
     import onnxruntime
 
-    exporter = default_registry().frontend("onnx")
-    if not isinstance(exporter, Exporter):
-        raise KernelError("the installed ONNX frontend cannot write models; upgrade autofusion-frontend-onnx")
+    exporter = _exporter()
     graph, names = alone(node)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads

@@ -10,19 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.cost.target import Target
 from autofusion.ir.graph import FUSED, Node
 from autofusion.ir.operators import OpClass, find, op_class, work
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import (
+from autofusion.kernels import (
     BindContext,
     BoundStep,
     Memory,
     Offer,
     Operand,
     PythonKernel,
-    Refused,
+    Refusal,
     Segment,
+    Target,
     TensorView,
 )
 from autofusion_contrib_onnxruntime.model import session_of
@@ -46,7 +46,7 @@ _OTHERWISE = MappingProxyType(
 
 
 class OnnxruntimePack:
-    """See ``autofusion.lowering.contract.KernelPack``."""
+    """See ``autofusion.kernels.KernelPack``."""
 
     name = "onnxruntime"
     version = version("autofusion-contrib-kernels-onnxruntime")
@@ -59,17 +59,17 @@ class OnnxruntimePack:
         self._known: dict[Any, str] = {}
         self._lock = threading.Lock()
 
-    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refused:
+    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refusal:
         """One offer, for an operator or a region of operators that onnxruntime takes with these element types."""
         if node.op == FUSED and node.attrs["kind"] not in self.kinds:
-            return Refused(f"it does not know kind '{node.attrs['kind']}'")
+            return Refusal(f"it does not know kind '{node.attrs['kind']}'")
         values = [v for v in (*node.inputs, *node.outputs) if v is not None]
         if not all(isinstance(v.type, TensorType) and v.type.is_static for v in values):
-            return Refused("an operand or a result has no static shape")
+            return Refusal("an operand or a result has no static shape")
         for step in node.body.nodes if node.op == FUSED else [node]:
             reason = self._reason(step)
             if reason:
-                return Refused(reason)
+                return Refusal(reason)
         what = f"{node.attrs['kind']}" if node.op == FUSED else node.op
         return [
             Offer(

@@ -10,18 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.errors import GraphError, ModelError, UnsupportedOperatorError, nearest
+from autofusion.frontends import GraphError, LoadOptions, ModelError, Oracle, UnsupportedOperatorError, nearest
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.types import TensorType
-from autofusion.plugins.frontend import LoadOptions, Oracle
 
 MAGIC = b'{"acme": 1'
 Layer = Mapping[str, Any]
 
 
 class AcmeFrontend:
-    """See ``autofusion.plugins.frontend.Frontend``."""
+    """See ``autofusion.frontends.Frontend``."""
 
     name = "acme"
     version = version("autofusion-frontend-acme")
@@ -50,7 +49,7 @@ class AcmeFrontend:
 
     def reference(self, path: Path, options: LoadOptions) -> Oracle:
         """The model run by its own framework; there is none for this format."""
-        from autofusion.errors import PluginError
+        from autofusion.frontends import PluginError
 
         raise PluginError("no framework runs .acme models; compare with stored outputs")
 

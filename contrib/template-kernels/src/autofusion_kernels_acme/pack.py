@@ -7,18 +7,18 @@ from importlib.metadata import version
 
 import numpy as np
 
-from autofusion.cost.target import Target
 from autofusion.ir.graph import FUSED, Node
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import (
+from autofusion.kernels import (
     BindContext,
     BoundStep,
     Memory,
     Offer,
     Operand,
     PythonKernel,
-    Refused,
+    Refusal,
     Segment,
+    Target,
     TensorView,
 )
 
@@ -31,7 +31,7 @@ FUNCTIONS: Mapping[str, Callable[..., np.ndarray]] = {
 
 
 class AcmePack:
-    """See ``autofusion.lowering.contract.KernelPack``."""
+    """See ``autofusion.kernels.KernelPack``."""
 
     name = "acme"
     version = version("autofusion-kernels-acme")
@@ -40,15 +40,15 @@ class AcmePack:
     blocks: Sequence[int] = ()
     launch_seconds = 3e-6
 
-    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refused:
+    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refusal:
         """One offer for operators that are in ``FUNCTIONS``, and for bodies that are made of them."""
         values = [v for v in (*node.inputs, *node.outputs) if v is not None]
         if not all(isinstance(v.type, TensorType) and v.type.is_static and v.dtype == np.float32 for v in values):
-            return Refused("it runs single precision of static shape only")
+            return Refusal("it runs single precision of static shape only")
         steps = node.body.nodes if node.op == FUSED else [node]
         unknown = sorted({step.op for step in steps} - set(FUNCTIONS))
         if unknown or (node.op == FUSED and node.attrs["kind"] not in self.kinds):
-            return Refused(f"it has no kernel for {', '.join(unknown) or node.attrs['kind']}")
+            return Refusal(f"it has no kernel for {', '.join(unknown) or node.attrs['kind']}")
         read = sum(v.tensor.nbytes for step in steps for v in step.inputs if v is not None)
         written = sum(step.output.tensor.nbytes for step in steps)
         return [

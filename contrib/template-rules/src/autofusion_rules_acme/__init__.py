@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from autofusion.plugins import hookimpl
+from autofusion.rules import hookimpl
 
 if TYPE_CHECKING:
-    from autofusion.fusion.rule import RulePack
+    from autofusion.rules import RulePack
 
 
 @hookimpl

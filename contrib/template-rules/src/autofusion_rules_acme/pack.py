@@ -7,10 +7,20 @@ from importlib.metadata import version
 
 import numpy as np
 
-from autofusion.fusion.facts import is_float_type
-from autofusion.fusion.pattern import Match, const, op, var
-from autofusion.fusion.rule import Builder, FuseRule, Refusal, Region, RewriteRule, RulePack
 from autofusion.ir.graph import Node, Value
+from autofusion.rules import (
+    Builder,
+    FuseRule,
+    Match,
+    Refusal,
+    Region,
+    RewriteRule,
+    RulePack,
+    const,
+    is_float_type,
+    op,
+    var,
+)
 
 
 def _is_power_of_two(divisor: np.ndarray) -> bool:

@@ -28,7 +28,7 @@ def command(threads: int | None, output: Path, seconds: float) -> None:
     from rich.console import Console
 
     from autofusion.errors import PluginError
-    from autofusion.plugins.frontend import Exporter
+    from autofusion.frontends.contract import Exporter
     from autofusion.plugins.registry import default_registry
     from autofusion.tools.demo.mobilenet import mobilenet_v3_small
     from autofusion.tools.demo.resnet import resnet18

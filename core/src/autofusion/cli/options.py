@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from autofusion.fusion.numerics import DEFAULT, NUMERICS
+from autofusion.numerics import Numerics
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -93,8 +93,8 @@ def compile_options(function: F) -> F:
         ),
         click.option(
             "--numerics",
-            type=click.Choice(NUMERICS),
-            show_default=DEFAULT,
+            type=click.Choice([each.value for each in Numerics]),
+            show_default=Numerics.APPROXIMATE.value,
             help="How far kernels may be from the reference kernels: not at all, by the order of additions, or by the "
             "bounded error of another algorithm.",
         ),
@@ -137,7 +137,7 @@ def compile_options(function: F) -> F:
 def _priorities(stated: tuple[str, ...]) -> dict[str, int | str]:
     """``("conv.fold=early",)`` as ``{"conv.fold": "early"}``, checked."""
     from autofusion.errors import OptionError
-    from autofusion.fusion.priority import parse_priority
+    from autofusion.rules.priority import parse_priority
 
     found: dict[str, int | str] = {}
     for text in stated:

@@ -13,8 +13,8 @@ from autofusion.cli.options import echo_json, json_option
 def command(name: str | None, as_json: bool) -> None:
     """List the installed rules, or say what the rule NAME does."""
     from autofusion.errors import OptionError, nearest
-    from autofusion.fusion.rule import FuseRule
     from autofusion.plugins.registry import default_registry
+    from autofusion.rules.rule import FuseRule
 
     found = [(pack, rule) for pack in default_registry().rule_packs for rule in pack.rules]
     if name is not None:

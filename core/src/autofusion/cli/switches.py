@@ -26,8 +26,8 @@ def command(save: Path | None, as_json: bool, settings: dict[str, Any]) -> None:
     """
     from autofusion.errors import OptionError
     from autofusion.fusion.options import FusionOptions, Switches
-    from autofusion.fusion.rule import Level
     from autofusion.plugins.registry import default_registry
+    from autofusion.rules.rule import Level
     from autofusion.runtime.cann import write_switches
     from autofusion.runtime.compile import parse_level
     from autofusion.runtime.config import Settings, names_of, read_settings, write_settings

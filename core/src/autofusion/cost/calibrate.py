@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from autofusion.cost.target import Target
+from autofusion.kernels.target import Target
 
 TRIES = 7
 MEMORY_BYTES = 64 << 20

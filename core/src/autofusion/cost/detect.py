@@ -11,8 +11,9 @@ import platform
 from dataclasses import dataclass
 from pathlib import Path
 
-from autofusion.cost.target import Target
 from autofusion.errors import OptionError, nearest
+from autofusion.kernels.isa import instruction_sets
+from autofusion.kernels.target import Target
 
 ISA_VARIABLE = "AUTOFUSION_ISA"
 """Environment variable: a narrower instruction set than the widest of this machine, to try what others have."""
@@ -24,8 +25,6 @@ DEFAULT_HERTZ = 3.0e9
 L3_SHARE = 16 << 20
 """Most of a shared last-level cache to count on for each thread: in a virtual machine the reported one is the socket's,
 and its neighbours use it too."""
-AVX512_FLAGS = frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl"})
-AVX2_FLAGS = frozenset({"avx2", "fma"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,24 +93,6 @@ def instruction_set() -> str:
             f"{nearest(wanted, have)}"
         )
     return wanted
-
-
-def instruction_sets() -> tuple[str, ...]:
-    """Those of ``avx512``, ``avx2``, ``neon`` and ``generic`` that this machine has, widest first."""
-    if platform.machine().lower() in ("aarch64", "arm64"):
-        return "neon", "generic"
-    flags = cpu_flags()
-    names = [name for name, needed in (("avx512", AVX512_FLAGS), ("avx2", AVX2_FLAGS)) if flags >= needed]
-    return (*names, "generic")
-
-
-def cpu_flags() -> frozenset[str]:
-    """Feature flags of the first core, lower case; empty where the system does not tell."""
-    for line in _text(_PROC / "cpuinfo").splitlines():
-        key, _, value = line.partition(":")
-        if key.strip().lower() in ("flags", "features"):
-            return frozenset(value.lower().split())
-    return frozenset()
 
 
 def cpu_name() -> str:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from autofusion.cost.signature import signature
-from autofusion.cost.target import Target
 from autofusion.ir import operators
 from autofusion.ir.graph import FUSED, Node
 from autofusion.ir.operators import OpClass, Work
 from autofusion.ir.types import TensorType
+from autofusion.kernels.contract import Offer
+from autofusion.kernels.target import Target
 
 PARALLEL_SECONDS = 10e-6
 """Work of this length on one thread gains half of what more threads could give; shorter work gains little."""
@@ -34,20 +34,6 @@ CACHE_SHARE = 0.75
 _FREE = frozenset({"Constant", "Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 """Operators whose result is their operand's memory."""
 _SCATTERED = frozenset({"Transpose", "Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "Resize"})
-
-
-class HasSeconds(Protocol):
-    """The part of a kernel pack's offer that prices it."""
-
-    @property
-    def kernel(self) -> str:
-        """Name of the kernel."""
-        ...
-
-    @property
-    def seconds(self) -> float | None:
-        """The pack's own estimate without the launch, or None."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +63,7 @@ class CostModel:
     measured: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     def price(
-        self, node: Node, offer: HasSeconds | None = None, launch_seconds: float = 0.0, *, oracle: bool = False
+        self, node: Node, offer: Offer | None = None, launch_seconds: float = 0.0, *, oracle: bool = False
     ) -> Price:
         """The price of ``node`` as ``offer`` runs it, or as a good kernel would if there is no offer.
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from autofusion.cost.detect import cpu_name, detect
-from autofusion.cost.target import Target
 from autofusion.errors import OptionError, nearest
+from autofusion.kernels.target import Target
 
 _RUNS = {"avx512": ("avx512", "avx2", "generic"), "avx2": ("avx2", "generic"), "neon": ("neon", "generic")}
 """Instruction set of a machine -> those that it runs."""

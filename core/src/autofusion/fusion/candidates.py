@@ -17,8 +17,9 @@ from autofusion.fusion.ledger import Ledger, Record, Verdict
 from autofusion.fusion.options import BoundRule, Switches
 from autofusion.fusion.records import raised, record
 from autofusion.fusion.regions import Draft, Order, draft, sample
-from autofusion.fusion.rule import FuseRule, Refusal, Region
 from autofusion.ir.graph import Graph, Node, Value
+from autofusion.refusal import Refusal
+from autofusion.rules.rule import FuseRule, Region
 
 ALTERNATIVES = 16
 """Most regions of one site that are looked at."""

@@ -9,29 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
 
 from autofusion.errors import OptionError, nearest
-from autofusion.fusion.numerics import exceeds
 from autofusion.fusion.options import FusionOptions, known_name, site_names
 from autofusion.ir.graph import Graph, Node
-
-if TYPE_CHECKING:  # lowering is the layer above; only its contract's shape is needed here
-    from autofusion.lowering.contract import KernelPack, Numerics
-
-
-class Offered(Protocol):
-    """The part of a kernel pack's offer that switches look at."""
-
-    @property
-    def kernel(self) -> str:
-        """Name of the kernel."""
-        ...
-
-    @property
-    def numerics(self) -> Numerics:
-        """How its result may differ from the reference kernels'."""
-        ...
+from autofusion.kernels.contract import KernelPack, Offer
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +58,13 @@ class KernelSwitches:
             if sites is not None and switch.site:
                 known_name(switch.site, sites, "node to switch kernels off at")
 
-    def refusal(self, pack: KernelPack, offer: Offered, node: Node) -> str:
+    def refusal(self, pack: KernelPack, offer: Offer, node: Node) -> str:
         """Why the kernel that ``pack`` offers may not run ``node``, or an empty string."""
-        kernel, numerics = offer.kernel, offer.numerics.value
+        kernel, numerics = offer.kernel, offer.numerics
         self._offered.setdefault(pack.name, set()).add(kernel)
-        if exceeds(numerics, self._numerics):
-            return f"kernel '{kernel}' is {numerics}, and option 'numerics' only allows {self._numerics} ones"
+        if numerics.exceeds(self._numerics):
+            allowed = self._numerics.value
+            return f"kernel '{kernel}' is {numerics.value}, and option 'numerics' only allows {allowed} ones"
         for switch in self._switches:
             if switch.pack == pack.name and switch.kernel in ("", kernel) and switch.covers(node):
                 return f"kernel '{kernel}' is switched off by '{switch.text}'"

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from autofusion.cost.model import CostModel, is_free, is_static
 from autofusion.cost.signature import structure
-from autofusion.cost.target import Target
 from autofusion.errors import PLUGIN_FAULTS
 from autofusion.fusion.kernel_switches import KernelSwitches
 from autofusion.fusion.options import FusionOptions
 from autofusion.ir.graph import FUSED, Node
-
-if TYPE_CHECKING:  # lowering is the layer above; only its contract's shape is needed here
-    from autofusion.lowering.contract import KernelPack, Offer, Refused
+from autofusion.kernels.contract import KernelPack, Offer
+from autofusion.kernels.target import Target
+from autofusion.refusal import Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +134,7 @@ class Kernels:
 
     def _offers(self, pack: KernelPack, node: Node, refusals: list[str]) -> list[Priced]:
         try:
-            answer: Sequence[Offer] | Refused = pack.offer(node, self._target)
+            answer: Sequence[Offer] | Refusal = pack.offer(node, self._target)
         except PLUGIN_FAULTS as error:  # a broken pack is one that does not offer
             refusals.append(f"pack '{pack.name}' {pack.version} raised {type(error).__name__}: {error}")
             return []

@@ -33,8 +33,10 @@ from autofusion.fusion.conditions import (
     where_from,
     why_not_constant,
 )
-from autofusion.fusion.facts import constant_hint, private_hint
-from autofusion.fusion.pattern import (
+from autofusion.fusion.prepare import least_nodes, localised, longest_path, most_nodes, one_of, validate
+from autofusion.ir.graph import Node, Value
+from autofusion.rules.facts import constant_hint, private_hint
+from autofusion.rules.pattern import (
     COMMUTATIVE,
     Const,
     Either,
@@ -49,8 +51,6 @@ from autofusion.fusion.pattern import (
     roots_of,
     walk,
 )
-from autofusion.fusion.prepare import least_nodes, localised, longest_path, most_nodes, one_of, validate
-from autofusion.ir.graph import Node, Value
 
 _PLAIN = frozenset({"Add", "Div", "Mul", "Neg", "Pow", "Sub"})
 

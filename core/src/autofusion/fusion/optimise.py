@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from autofusion.cost.model import CostModel
-from autofusion.cost.target import Target
 from autofusion.fusion.kernel_switches import KernelSwitches
 from autofusion.fusion.kernels import Kernels
 from autofusion.fusion.ledger import Ledger
 from autofusion.fusion.options import FusionOptions, Switches
 from autofusion.fusion.planner import Planner
 from autofusion.fusion.rewrite import Rewriter
-from autofusion.fusion.rule import Level, RulePack, Stage
 from autofusion.ir.collector import collector_paused
 from autofusion.ir.graph import Graph
-
-if TYPE_CHECKING:  # lowering is the layer above; only its contract's shape is needed here
-    from autofusion.lowering.contract import KernelPack
+from autofusion.kernels.contract import KernelPack
+from autofusion.kernels.target import Target
+from autofusion.rules.rule import Level, RulePack, Stage
 
 
 def prepare(graph: Graph, packs: Sequence[RulePack], options: FusionOptions) -> tuple[Graph, Ledger]:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autofusion.errors import OptionError, nearest
-from autofusion.fusion.numerics import DEFAULT
-from autofusion.fusion.priority import parse_priority
-from autofusion.fusion.rule import Level, Rule, RulePack
 from autofusion.ir.graph import Graph, Node
+from autofusion.numerics import Numerics
+from autofusion.rules.priority import parse_priority
+from autofusion.rules.rule import Level, Rule, RulePack
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class FusionOptions:
     unless it is None, no rule applies anywhere else. ``disable_kernels`` holds kernels as ``PACK[:KERNEL][@NODE]``
     (see ``KernelSwitches``). ``priorities`` overrides rules' priorities: higher goes first. ``time_budget_s`` bounds
     each stage; ``memory_budget_bytes`` refuses fusions that would lift the peak of live activations above it.
-    ``numerics`` leaves out kernels that are less exact (see ``fusion/numerics.py``).
+    ``numerics`` leaves out kernels that are less exact.
     """
 
     level: Level = Level.FULL
@@ -33,7 +33,7 @@ class FusionOptions:
     priorities: Mapping[str, int | str] = field(default_factory=dict)
     time_budget_s: float = 60.0
     memory_budget_bytes: int | None = None
-    numerics: str = DEFAULT
+    numerics: Numerics = Numerics.APPROXIMATE
     only_sites: frozenset[str] | None = None
 
 

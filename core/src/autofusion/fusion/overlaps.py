@@ -10,17 +10,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from autofusion.fusion.kernels import _implements
 from autofusion.fusion.options import BoundRule, FusionOptions, Switches
-from autofusion.fusion.pattern import COMMUTATIVE, Const, Either, Op, Operand, Optional, Repeat, Var, roots_of
-from autofusion.fusion.priority import priority_text
-from autofusion.fusion.rule import FuseRule, RewriteRule, RulePack
 from autofusion.ir import operators
-
-if TYPE_CHECKING:
-    from autofusion.lowering.contract import KernelPack
+from autofusion.kernels.contract import KernelPack
+from autofusion.rules.pattern import COMMUTATIVE, Const, Either, Op, Operand, Optional, Repeat, Var, roots_of
+from autofusion.rules.priority import priority_text
+from autofusion.rules.rule import FuseRule, RewriteRule, RulePack
 
 _DEPTH = 6
 """Patterns that agree this far down are taken to overlap."""

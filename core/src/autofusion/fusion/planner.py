@@ -20,9 +20,10 @@ from autofusion.fusion.memory import live_bytes, peak_bytes
 from autofusion.fusion.options import FusionOptions, Switches
 from autofusion.fusion.records import origins, raised, record, site_of, unplaced
 from autofusion.fusion.regions import Order, commit
-from autofusion.fusion.rule import FuseRule, Refusal, Region
 from autofusion.ir import operators
 from autofusion.ir.graph import FUSED, Graph, Node
+from autofusion.refusal import Refusal
+from autofusion.rules.rule import FuseRule, Region
 
 ROUNDS = 8
 RIVALS = 8

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from autofusion.errors import PluginError, nearest
-from autofusion.fusion.pattern import Either, Op, Operand, Optional, Repeat
 from autofusion.ir import operators
+from autofusion.rules.pattern import Either, Op, Operand, Optional, Repeat
 
 
 def validate(pattern: Operand) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from autofusion.fusion.ledger import Record, Verdict
 from autofusion.fusion.options import BoundRule
-from autofusion.fusion.rule import Refusal
 from autofusion.ir.graph import Node, Value
+from autofusion.refusal import Refusal
 
 
 def origins(nodes: Iterable[Node]) -> tuple[str, ...]:

@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from autofusion.errors import GraphError
-from autofusion.fusion.facts import private_hint
 from autofusion.fusion.options import BoundRule
 from autofusion.fusion.records import origins
-from autofusion.fusion.rule import FuseRule, Refusal, Region
 from autofusion.ir import operators
 from autofusion.ir.graph import FUSED, Graph, Node, Value, copy_node
 from autofusion.ir.operators import OpClass
+from autofusion.refusal import Refusal
+from autofusion.rules.facts import private_hint
+from autofusion.rules.rule import FuseRule, Region
 
 PARAMETER_ELEMENTS = 64
 """Integer constants of at most so many elements are parameters."""

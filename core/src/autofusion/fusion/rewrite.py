@@ -16,14 +16,15 @@ import numpy as np
 
 from autofusion.errors import PLUGIN_FAULTS
 from autofusion.fusion import transaction
-from autofusion.fusion.facts import arrow
 from autofusion.fusion.ledger import Ledger, Record, Verdict
 from autofusion.fusion.matcher import Glance, Matcher
 from autofusion.fusion.options import BoundRule, Switches
-from autofusion.fusion.pattern import Match, Miss, Pattern
 from autofusion.fusion.records import raised, record, unplaced
-from autofusion.fusion.rule import Refusal, RewriteRule, Stage
 from autofusion.ir.graph import Graph, Node, Value
+from autofusion.refusal import Refusal
+from autofusion.rules.facts import arrow
+from autofusion.rules.pattern import Match, Miss, Pattern
+from autofusion.rules.rule import RewriteRule, Stage
 
 GENERATIONS = 32
 """A node all of whose ancestors are rewrites of rewrites, this many times over, is going in circles."""

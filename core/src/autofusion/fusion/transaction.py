@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from autofusion.errors import GraphError, ShapeError
-from autofusion.fusion.pattern import Match
 from autofusion.fusion.records import origins
-from autofusion.fusion.rule import Builder, RewriteRule
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.infer import infer_node, merge_types
+from autofusion.rules.pattern import Match
+from autofusion.rules.rule import Builder, RewriteRule
 
 
 class BrokenRuleError(GraphError):

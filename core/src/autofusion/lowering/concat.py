@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import PLAIN, Layout, Offer, Operand, TensorView, dense_strides, storable
+from autofusion.kernels.contract import PLAIN, Layout, Offer, Operand, TensorView, dense_strides, storable
 
 
 @dataclass(frozen=True, slots=True)

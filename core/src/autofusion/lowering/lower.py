@@ -8,14 +8,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from autofusion.cost.target import Target
 from autofusion.errors import KernelError
 from autofusion.fusion.kernel_switches import KernelSwitches
 from autofusion.ir.graph import Graph, Node, Value
-from autofusion.ir.types import TensorType, of_array
-from autofusion.lowering import memory
-from autofusion.lowering.concat import ConcatOffer
-from autofusion.lowering.contract import (
+from autofusion.ir.types import TensorType
+from autofusion.kernels.contract import (
     PLAIN,
     Buffer,
     BufferKind,
@@ -24,9 +21,12 @@ from autofusion.lowering.contract import (
     Offer,
     Operand,
     TensorView,
-    dense_strides,
+    constant_view,
     storable,
 )
+from autofusion.kernels.target import Target
+from autofusion.lowering import memory
+from autofusion.lowering.concat import ConcatOffer
 from autofusion.lowering.plan import REORDER, OutputSpec, Plan, Step
 from autofusion.lowering.select import Choice, PriceOffer, Selector
 from autofusion.lowering.storage import Root, Stored, external_buffer, fresh
@@ -142,7 +142,7 @@ class _Lowering:
             if value is None:
                 draft.inputs.append(None)
             elif value.const is not None:
-                draft.inputs.append(_constant(value))
+                draft.inputs.append(constant_view(value.const))
             elif value not in self.primary:
                 draft.inputs.append(None)
                 draft.objects.append((index, value.name))
@@ -268,7 +268,8 @@ class _Lowering:
         self._append(self._reorder_draft(value, source, copy.type, source.layout, copy, border))
 
     def _copy_constant(self, value: Value, copy: Stored) -> None:
-        self._append(self._reorder_draft(value, _constant(value), copy.type, PLAIN, copy, ()))
+        assert value.const is not None
+        self._append(self._reorder_draft(value, constant_view(value.const), copy.type, PLAIN, copy, ()))
 
     def _reorder_draft(
         self,
@@ -348,13 +349,6 @@ class _Lowering:
 
 def _label(pack: KernelPack | None, offer: Offer) -> str:
     return f"{pack.name if pack is not None else 'core'}:{offer.kernel}"
-
-
-def _constant(value: Value) -> TensorView:
-    assert value.const is not None
-    array = value.const
-    buffer = Buffer(BufferKind.CONSTANT, array.nbytes, array=array)
-    return TensorView(of_array(array), PLAIN, dense_strides(array.shape), buffer)
 
 
 def _derived(offer: AliasOffer, types: Sequence[TensorType], index: int, view: TensorView) -> TensorView:

@@ -8,7 +8,7 @@ import numpy as np
 
 from autofusion.ir.graph import Graph, Node
 from autofusion.ir.types import Type
-from autofusion.lowering.contract import KernelPack, Offer, TensorView
+from autofusion.kernels.contract import KernelPack, Offer, TensorView
 
 
 @dataclass(frozen=True, slots=True)

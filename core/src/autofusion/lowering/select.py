@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from autofusion.cost.target import Target
 from autofusion.errors import PLUGIN_FAULTS, KernelError
 from autofusion.fusion.kernel_switches import KernelSwitches
 from autofusion.ir.graph import Graph, Node, Value
+from autofusion.kernels.contract import PLAIN, KernelPack, Layout, Offer, storable
+from autofusion.kernels.target import Target
 from autofusion.lowering.concat import concat_offers
-from autofusion.lowering.contract import PLAIN, KernelPack, Layout, Offer, Refused, storable
 from autofusion.lowering.views import alias_offers
+from autofusion.refusal import Refusal
 
 _SWEEPS = 4
 
@@ -57,8 +58,8 @@ def candidates(
             try:
                 answer = pack.offer(node, target)
             except PLUGIN_FAULTS as error:  # a broken pack must not take the others down
-                answer = Refused(f"it raised {type(error).__name__}: {error}")
-            if isinstance(answer, Refused):
+                answer = Refusal(f"it raised {type(error).__name__}: {error}")
+            if isinstance(answer, Refusal):
                 refusals.append((pack.name, answer.reason))
                 continue
             for offer in answer:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import PLAIN, Buffer, BufferKind, Layout, TensorView, dense_strides
+from autofusion.kernels.contract import PLAIN, Buffer, BufferKind, Layout, TensorView, dense_strides
 
 ALIGNMENT = 64
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import PLAIN, Layout, Offer, Operand, TensorView, dense_strides, storable
+from autofusion.kernels.contract import PLAIN, Layout, Offer, Operand, TensorView, dense_strides, storable
 
 _RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten"})
 _IDENTITIES = frozenset({"Identity", "Dropout"})

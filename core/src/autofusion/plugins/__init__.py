@@ -1,5 +1,1 @@
-"""Plugin contracts and discovery."""
-
-from autofusion.plugins.hookspecs import hookimpl
-
-__all__ = ["hookimpl"]
+"""Discovery of plugins: entry points to loaded packs and frontends."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from autofusion.rules.check import problems as rule_problems
+
 Check = Callable[[Any], bool]
 
 
@@ -54,7 +56,6 @@ _CONTRACTS: dict[str, dict[str, Check]] = {
         "version": _text,
         "rules": _sequence,
         "kinds": _mapping,
-        "problems": callable,
     },
     "autofusion.kernels": {
         "name": _text,
@@ -84,5 +85,5 @@ def faults(group: str, returned: Any) -> list[str]:
                 value = type(getattr(item, attribute)).__name__
                 found.append(f"'{attribute}' of {label} is of type {value}, expected {_EXPECTED[check]}")
     if not found and group == "autofusion.rules":
-        found = [problem for pack in returned for problem in pack.problems()]
+        found = [problem for pack in returned for problem in rule_problems(pack)]
     return found

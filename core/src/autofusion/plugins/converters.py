@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import autofusion
+from autofusion._version import __version__
 from autofusion.errors import PLUGIN_FAULTS, UnsupportedOperatorError, nearest
 from autofusion.plugins.discovery import (
     CONVERTERS,
@@ -115,7 +115,7 @@ class Converters:
         points = without_conflicts(pinned(points, self._locked(), records), records)
         usable = {}
         for point in points:
-            reason = unmet(point.requires, autofusion.__version__)
+            reason = unmet(point.requires, __version__)
             if reason:
                 records.append(point.record.ended(Status.INCOMPATIBLE, reason))
             else:

@@ -17,8 +17,9 @@ import pluggy
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-import autofusion
+from autofusion._version import __version__
 from autofusion.errors import PLUGIN_FAULTS, PluginError
+from autofusion.hooks import PROJECT
 from autofusion.plugins import hookspecs
 from autofusion.plugins.records import LOG, PluginRecord, Status, describe
 from autofusion.plugins.watchdog import limit, within
@@ -88,7 +89,7 @@ def discover(pins: Mapping[str, str] | None = None, environ: Mapping[str, str] |
     plugins = without_conflicts(plugins, records)
     result = Discovery(managers={group: _manager() for group in hookspecs.GROUPS})
     for plugin in plugins:
-        reason = unmet(plugin.requires, autofusion.__version__)
+        reason = unmet(plugin.requires, __version__)
         if reason:
             records.append(plugin.record.ended(Status.INCOMPATIBLE, reason))
             continue
@@ -192,7 +193,7 @@ def unmet(requires: Iterable[str], version: str) -> str:
 
 
 def _manager() -> pluggy.PluginManager:
-    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(hookspecs)
     return manager
 

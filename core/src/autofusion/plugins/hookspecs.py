@@ -1,25 +1,18 @@
 """The hooks that a plugin may implement: one for each entry-point group.
 
-A plugin's entry point names a module that only holds hook implementations (``from autofusion.plugins import
-hookimpl``); heavy imports belong inside them. Each hook returns a list, so that one distribution can bring several
-packs.
+A plugin's entry point names a module that only holds hook implementations (``hookimpl`` of ``autofusion.rules``,
+``autofusion.kernels`` or ``autofusion.frontends``); heavy imports belong inside them. Each hook returns a list, so that
+one distribution can bring several packs.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pluggy
 
-if TYPE_CHECKING:
-    from autofusion.cost.target import Target
-    from autofusion.fusion.rule import RulePack
-    from autofusion.lowering.contract import KernelPack
-    from autofusion.plugins.frontend import Frontend
+from autofusion import frontends, kernels, rules
+from autofusion.hooks import PROJECT
 
-PROJECT = "autofusion"
 hookspec = pluggy.HookspecMarker(PROJECT)
-hookimpl = pluggy.HookimplMarker(PROJECT)
 
 GROUPS = {
     "autofusion.frontends": "autofusion_frontends",
@@ -30,15 +23,15 @@ GROUPS = {
 
 
 @hookspec
-def autofusion_frontends() -> list[Frontend]:  # type: ignore[empty-body]
+def autofusion_frontends() -> list[frontends.Frontend]:  # type: ignore[empty-body]
     """Frontends: each loads model files of one format into the IR."""
 
 
 @hookspec
-def autofusion_rule_packs() -> list[RulePack]:  # type: ignore[empty-body]
+def autofusion_rule_packs() -> list[rules.RulePack]:  # type: ignore[empty-body]
     """Rule packs: named, versioned sets of rules."""
 
 
 @hookspec
-def autofusion_kernel_packs(target: Target) -> list[KernelPack]:  # type: ignore[empty-body]
+def autofusion_kernel_packs(target: kernels.Target) -> list[kernels.KernelPack]:  # type: ignore[empty-body]
     """Kernel packs that run on ``target``; an empty list if this machine is not supported."""

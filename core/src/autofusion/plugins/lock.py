@@ -15,7 +15,7 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-import autofusion
+from autofusion._version import __version__
 from autofusion.errors import PluginError, nearest
 from autofusion.plugins.digest import content_digest
 from autofusion.plugins.discovery import Installed, converter_groups, installed
@@ -66,7 +66,7 @@ class Lock:
     def differences(self) -> list[str]:
         """How this environment differs from the lock, each with what to do; empty if it does not."""
         found = []
-        have = autofusion.__version__
+        have = __version__
         if have != self.core:
             found.append(f"autofusion is {have}, the lock says {self.core}; pip install 'autofusion=={self.core}'")
         there: dict[str, list[Installed]] = {}

@@ -11,22 +11,20 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autofusion.errors import PLUGIN_FAULTS, ModelError, OptionError, PluginError, nearest
+from autofusion.frontends.contract import Frontend
+from autofusion.kernels.contract import KernelPack
+from autofusion.kernels.target import Target
 from autofusion.plugins.contents import faults
 from autofusion.plugins.converters import Converters
 from autofusion.plugins.discovery import CONVERTERS, Discovery, converter_groups, discover, report
 from autofusion.plugins.hookspecs import GROUPS
+from autofusion.plugins.lock import Lock
 from autofusion.plugins.records import PluginRecord, Status, describe
 from autofusion.plugins.watchdog import limit, within
-
-if TYPE_CHECKING:
-    from autofusion.cost.target import Target
-    from autofusion.fusion.rule import Rule, RulePack
-    from autofusion.lowering.contract import KernelPack
-    from autofusion.plugins.frontend import Frontend
-    from autofusion.plugins.lock import Lock
+from autofusion.rules.rule import Rule, RulePack
 
 _FRONTENDS, _RULES, _KERNELS = GROUPS
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from autofusion.errors import KernelError
-from autofusion.lowering.contract import BufferKind, TensorView
+from autofusion.kernels.contract import BufferKind, TensorView
 from autofusion.lowering.storage import ALIGNMENT
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from importlib import resources
 
 from autofusion.errors import OptionError, nearest
-from autofusion.fusion.rule import RulePack, Stage
+from autofusion.rules.rule import RulePack, Stage
 
 GRAPH, BUFFER = "GraphFusion", "UBFusion"
 """Sections: passes that change the graph, and passes that run several operators as one."""

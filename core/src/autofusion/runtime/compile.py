@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from autofusion.cost.detect import usable_cores
 from autofusion.cost.model import CostModel
-from autofusion.cost.target import Target
 from autofusion.errors import PLUGIN_FAULTS, AutofusionError, ModelError, OptionError, nearest
+from autofusion.frontends.contract import LoadOptions
 from autofusion.fusion.kernel_switches import KernelSwitches
-from autofusion.fusion.numerics import DEFAULT, parse_numerics
 from autofusion.fusion.options import FusionOptions, Switches
-from autofusion.fusion.rule import Level
 from autofusion.ir.graph import Graph
 from autofusion.ir.specialise import specialise
-from autofusion.plugins.frontend import LoadOptions
+from autofusion.kernels.target import Target
+from autofusion.numerics import Numerics
 from autofusion.plugins.records import describe
 from autofusion.plugins.registry import Registry, default_registry
+from autofusion.rules.rule import Level
 from autofusion.runtime.config import Settings, locked_settings, read_settings
 from autofusion.runtime.context import Context
 from autofusion.runtime.executor import static_key
@@ -121,7 +121,7 @@ def compile(
         disable_kernels=frozenset(settings.disable_kernels),
         priorities=settings.priorities,
         memory_budget_bytes=settings.memory_budget,
-        numerics=DEFAULT if settings.numerics is None else parse_numerics(settings.numerics),
+        numerics=Numerics.parse(settings.numerics or Numerics.APPROXIMATE),
     )
     kernel_packs = registry.kernel_packs(target)
     Switches(registry.rule_packs, options, graph)  # refuses unknown names while the graph still has all of them

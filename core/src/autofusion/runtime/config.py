@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any
 
 from autofusion.errors import OptionError, nearest
-from autofusion.fusion.rule import RulePack
 from autofusion.plugins.registry import Registry
+from autofusion.rules.rule import RulePack
 from autofusion.runtime.cann import PassNames, pass_names, read_switches
 
 VARIABLE = "AUTOFUSION_CONFIG"

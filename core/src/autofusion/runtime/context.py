@@ -11,26 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autofusion.cost.model import CostModel
-from autofusion.cost.target import Target
 from autofusion.errors import KernelError, PluginError
 from autofusion.fusion.kernel_switches import KernelSwitches
 from autofusion.fusion.ledger import Ledger
 from autofusion.fusion.optimise import optimise, prepare
 from autofusion.fusion.options import FusionOptions
-from autofusion.fusion.rule import RulePack
 from autofusion.ir.graph import Graph, Node
-from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import (
-    PLAIN,
-    BindContext,
-    Buffer,
-    BufferKind,
-    KernelPack,
-    Offer,
-    Refused,
-    TensorView,
-    dense_strides,
-)
+from autofusion.kernels.contract import BindContext, KernelPack, Offer, constant_view
+from autofusion.kernels.target import Target
+from autofusion.refusal import Refusal
+from autofusion.rules.rule import RulePack
 from autofusion.runtime.guard import guarded
 
 if TYPE_CHECKING:
@@ -107,13 +97,18 @@ class Context:
             "install autofusion-kernels-reference"
         )
 
+    @property
+    def bind_context(self) -> BindContext:
+        """What kernels may use while they are bound; without scratch memory."""
+        return BindContext(self.target, self.cache, reference=self.evaluate)
+
     def evaluate(self, node: Node, inputs: Sequence[np.ndarray | None]) -> Sequence[np.ndarray]:
         """Run one node on constant operands with the oracle pack."""
         offers = self.oracle.offer(node, self.target)
-        if isinstance(offers, Refused):
+        if isinstance(offers, Refusal):
             raise KernelError(f"the reference pack cannot run {node.label} ({node.op}): {offers.reason}")
         views = [None if v is None else constant_view(v) for v in inputs]
-        kernel = offers[0].bind(BindContext(self.target, self.cache), views, [])
+        kernel = offers[0].bind(self.bind_context, views, [])
         results: Sequence[np.ndarray] = kernel(inputs)
         return results
 
@@ -136,9 +131,3 @@ class Context:
     def price(self, node: Node, offer: Offer, pack: KernelPack) -> float:
         """Seconds that the cost model expects of an offer."""
         return self.cost_model.price(node, offer, pack.launch_seconds).total
-
-
-def constant_view(array: np.ndarray) -> TensorView:
-    """A plain view of an array."""
-    buffer = Buffer(BufferKind.CONSTANT, array.nbytes, array=array)
-    return TensorView(TensorType(array.dtype, array.shape), PLAIN, dense_strides(array.shape), buffer)

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autofusion.cost.target import Target
 from autofusion.errors import InputError
 from autofusion.ir.graph import Graph, Node
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import BoundStep, Memory, Numerics, Offer, Operand, Refused, Segment
+from autofusion.kernels.contract import BoundStep, Memory, Offer, Operand, Segment
+from autofusion.kernels.target import Target
+from autofusion.numerics import Numerics
+from autofusion.refusal import Refusal
 from autofusion.runtime.context import Body, Context
 
 if TYPE_CHECKING:
@@ -36,11 +38,11 @@ class ControlPack:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refused:
+    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refusal:
         """One offer for a control-flow node; the pack refuses everything else."""
         makers = {"If": _make_if, "Loop": _make_loop, "Scan": _make_scan}
         if node.op not in makers:
-            return Refused("it is no control flow")
+            return Refusal("it is no control flow")
         operands = tuple(None if v is None else Operand() for v in node.inputs)
         results = tuple(Operand() for _ in node.outputs)
 

@@ -14,8 +14,8 @@ from autofusion.fusion.ledger import Ledger
 from autofusion.ir.graph import Graph
 from autofusion.ir.specialise import specialise
 from autofusion.ir.types import TensorType, Type, of_array
-from autofusion.lowering.contract import NotFinite, Numerics
 from autofusion.lowering.lower import lower
+from autofusion.numerics import NotFinite, Numerics
 from autofusion.runtime.context import Context
 from autofusion.runtime.control import ControlPack
 from autofusion.runtime.forks import renew_after_fork
@@ -140,7 +140,7 @@ class Executor:
         fused.sort()
         packs = [*context.kernel_packs, ControlPack(context)]
         plan = lower(fused, packs, context.target, context.price, context.kernel_switches)
-        runner = PlanRunner(plan, context.target, context.cache)
+        runner = PlanRunner(plan, context.bind_context)
         tail = None if parts.tail is None else Executor(parts.tail, context)
         return Stage(runner, ledger, graph, parts, tail)
 

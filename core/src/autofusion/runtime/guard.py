@@ -15,24 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.cost.target import Target
 from autofusion.errors import PLUGIN_FAULTS, InputError, KernelError
 from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import (
-    BindContext,
-    BoundStep,
-    KernelPack,
-    Memory,
-    NotFinite,
-    Offer,
-    Operand,
-    Refused,
-    Segment,
-    TensorView,
-)
+from autofusion.kernels.contract import BindContext, BoundStep, KernelPack, Memory, Offer, Operand, Segment, TensorView
+from autofusion.kernels.target import Target
+from autofusion.numerics import NotFinite
 from autofusion.plugins.discovery import STRICT
 from autofusion.plugins.records import LOG, describe
+from autofusion.refusal import Refusal
 
 _PASSED_ON = (InputError, NotFinite)
 """What a kernel may raise without having failed: the caller's data is at fault, or it is another's turn."""
@@ -74,18 +65,18 @@ class GuardedPack:
         self._aside[kernel] = reason
         LOG.warning("kernel put aside: %s", reason)
 
-    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refused:
+    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refusal:
         """The pack's offers without those put aside; a refusal for whatever is no answer."""
         if ALL in self._aside:
-            return Refused(self._aside[ALL])
+            return Refusal(self._aside[ALL])
         try:
             answer = self._pack.offer(node, target)
         except PLUGIN_FAULTS as error:
-            return Refused(f"it (version {self.version}) raised {describe(error)}")
-        if isinstance(answer, Refused):
+            return Refusal(f"it (version {self.version}) raised {describe(error)}")
+        if isinstance(answer, Refusal):
             return answer
         if not isinstance(answer, list | tuple):
-            return Refused(f"it (version {self.version}) answered with {type(answer).__name__}, expected offers")
+            return Refusal(f"it (version {self.version}) answered with {type(answer).__name__}, expected offers")
         found, reasons = [], []
         for offer in answer:
             problem = _problem(offer, node)
@@ -95,7 +86,7 @@ class GuardedPack:
                 reasons.append(self._aside[offer.kernel])
             else:
                 found.append(dataclasses.replace(offer, bind=self._binder(offer, node.label)))
-        return found or Refused("; ".join(reasons) or "it offers nothing")
+        return found or Refusal("; ".join(reasons) or "it offers nothing")
 
     def _binder(self, offer: Offer, label: str) -> Callable[..., Any]:
         def bind(context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]) -> Any:

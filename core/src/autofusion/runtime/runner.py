@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from autofusion.cost.target import Target
 from autofusion.errors import KernelError
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import BindContext, BoundStep, BufferKind, PythonKernel, Segment, TensorView
+from autofusion.kernels.contract import BindContext, BoundStep, BufferKind, PythonKernel, Segment, TensorView
 from autofusion.lowering.plan import OutputSpec, Plan, Step
 from autofusion.runtime.arena import Arena
 from autofusion.runtime.forks import renew_after_fork
@@ -36,18 +36,18 @@ Watch = Callable[[int, Step, list[Any], list[Any]], None]
 class PlanRunner:
     """A bound plan. Runs are serialised: the arena holds one run's values."""
 
-    def __init__(self, plan: Plan, target: Target, cache: dict[Any, Any]) -> None:
+    def __init__(self, plan: Plan, context: BindContext) -> None:
         self.plan = plan
         self._arena = Arena(plan.arena_bytes)
         self.renew_lock()
         renew_after_fork(self)
-        self._parts = self._bind(target, cache)
+        self._parts = self._bind(context)
 
     def renew_lock(self) -> None:
         """A lock that nobody holds; see ``forks``."""
         self._lock = threading.Lock()
 
-    def _bind(self, target: Target, cache: dict[Any, Any]) -> list[_PythonPart | _SegmentPart]:
+    def _bind(self, context: BindContext) -> list[_PythonPart | _SegmentPart]:
         parts: list[_PythonPart | _SegmentPart] = []
         group: list[tuple[Step, BoundStep]] = []
 
@@ -55,15 +55,14 @@ class PlanRunner:
             if not group:
                 return
             pack = group[0][0].pack
-            segment = pack.assemble([b for _, b in group], self._arena, target)
+            segment = pack.assemble([b for _, b in group], self._arena, context.target)
             if segment is None:
                 raise KernelError(f"kernel pack '{pack.name}' bound kernels that are not callable, but assembles none")
             parts.append(_SegmentPart([s for s, _ in group], segment))
             group.clear()
 
         for step in self.plan.steps:
-            context = BindContext(target, cache, step.scratch)
-            kernel = step.offer.bind(context, step.inputs, step.outputs)
+            kernel = step.offer.bind(replace(context, scratch=step.scratch), step.inputs, step.outputs)
             if callable(kernel):
                 flush()
                 parts.append(_PythonPart(step, kernel, self._arena))

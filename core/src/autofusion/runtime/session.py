@@ -9,11 +9,11 @@ import numpy as np
 
 from autofusion.errors import InputError, nearest
 from autofusion.fusion.ledger import Ledger
-from autofusion.fusion.rule import Level
 from autofusion.ir.dtypes import dtype_name
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.types import TensorType
 from autofusion.lowering.plan import Plan
+from autofusion.rules.rule import Level
 from autofusion.runtime.context import Context
 from autofusion.runtime.executor import Executor, Stage
 

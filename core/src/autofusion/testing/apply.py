@@ -15,18 +15,18 @@ import numpy as np
 
 from autofusion.cost.detect import detect
 from autofusion.cost.model import CostModel
-from autofusion.cost.target import Target
 from autofusion.errors import KernelError
 from autofusion.fusion.kernels import Kernels
 from autofusion.fusion.ledger import Ledger, Verdict
 from autofusion.fusion.optimise import fuse, prepare
 from autofusion.fusion.options import FusionOptions
-from autofusion.fusion.rule import FuseRule, RulePack
 from autofusion.ir.graph import FUSED, Graph, Node, Value
 from autofusion.ir.verify import verify
-from autofusion.lowering.contract import BindContext, KernelPack, Offer, Operand, Refused
+from autofusion.kernels.contract import BindContext, KernelPack, Offer, Operand, constant_view
+from autofusion.kernels.target import Target
 from autofusion.plugins.registry import default_registry
-from autofusion.runtime.context import constant_view
+from autofusion.refusal import Refusal
+from autofusion.rules.rule import FuseRule, RulePack
 
 
 @functools.cache
@@ -44,7 +44,7 @@ def oracle() -> KernelPack:
 def run_node(node: Node, operands: Sequence[Any]) -> list[Any]:
     """The results of ``node`` by the book (a fused node: by its body); KernelError if the oracle does not run it."""
     offers = oracle().offer(node, this_target())
-    if isinstance(offers, Refused):
+    if isinstance(offers, Refusal):
         raise KernelError(f"pack '{oracle().name}' cannot run {node.label} ({node.op}): {offers.reason}")
     views = [constant_view(x) if isinstance(x, np.ndarray) else None for x in operands]
     kernel = offers[0].bind(BindContext(this_target(), {}), views, [])
@@ -74,7 +74,7 @@ class FreeKernels:
     def __init__(self, kinds: Mapping[str, str]) -> None:
         self.kinds = kinds
 
-    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refused:
+    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refusal:
         """A free kernel for a fused node, a slow one for any other."""
 
         def bind(*_: Any) -> Any:

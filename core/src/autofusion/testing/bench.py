@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.cost.target import Target
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import (
+from autofusion.kernels.contract import (
     PLAIN,
     BindContext,
     BoundStep,
@@ -27,7 +26,9 @@ from autofusion.lowering.contract import (
     TensorView,
     dense_strides,
 )
+from autofusion.kernels.target import Target
 from autofusion.runtime.arena import Arena
+from autofusion.testing.apply import run_node
 from autofusion.testing.nodes import NodeCase
 
 _GUARD = 256
@@ -133,7 +134,7 @@ class Bench:
         self._scratch = scratch
         self._arena = Arena(at + _GUARD)
         self._rubbish()
-        kernel = offer.bind(BindContext(target, {}, scratch), self._inputs, self._outputs)
+        kernel = offer.bind(BindContext(target, {}, scratch, run_node), self._inputs, self._outputs)
         self._kernel, self._segment = kernel, None
         if not callable(kernel):
             step = BoundStep(node, kernel, tuple(self._inputs), tuple(self._outputs))

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from autofusion.errors import AutofusionError, ModelError, PluginError
+from autofusion.frontends.contract import Frontend, LoadOptions
 from autofusion.ir.graph import Graph
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.text import to_text
 from autofusion.ir.verify import verify
-from autofusion.plugins.frontend import Frontend, LoadOptions
 from autofusion.plugins.registry import Registry, default_registry
 from autofusion.runtime.compile import compile as compile_model
 from autofusion.testing import numbers

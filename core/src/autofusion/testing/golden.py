@@ -28,12 +28,12 @@ import numpy as np
 from autofusion.fusion.ledger import Ledger, Verdict
 from autofusion.fusion.optimise import prepare
 from autofusion.fusion.options import FusionOptions
-from autofusion.fusion.rule import RulePack
 from autofusion.ir.graph import Graph
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.text import SeededConstants, from_text, to_text
 from autofusion.ir.types import TensorType
 from autofusion.ir.verify import verify
+from autofusion.rules.rule import RulePack
 from autofusion.testing.apply import apply_rules
 
 RunGraph = Callable[[Graph, Mapping[str, Any]], Sequence[Any]]

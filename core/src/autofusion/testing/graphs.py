@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from autofusion.errors import AutofusionError
-from autofusion.fusion.pattern import COMMUTATIVE
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.types import TensorType, Type
 from autofusion.ir.verify import verify
+from autofusion.rules.pattern import COMMUTATIVE
 
 Named = tuple[str, Graph]
 """What was changed, and the graph."""

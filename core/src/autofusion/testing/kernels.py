@@ -12,11 +12,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from autofusion.cost.calibrate import calibrate
-from autofusion.cost.target import Target
 from autofusion.errors import PluginError
 from autofusion.ir.graph import FUSED, Graph, Node
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import PLAIN, KernelPack, Layout, Numerics, Offer, Operand, Refused
+from autofusion.kernels.contract import PLAIN, KernelPack, Layout, Offer, Operand
+from autofusion.kernels.target import Target
+from autofusion.numerics import Numerics
+from autofusion.refusal import Refusal
 from autofusion.testing import numbers
 from autofusion.testing.apply import run_node, this_target
 from autofusion.testing.bench import Bench
@@ -73,7 +75,7 @@ class KernelPackTests(StandardTests):
             except Exception as error:
                 said = f"{type(error).__name__}: {error}"
                 raise AssertionError(f"pack '{pack.name}' raised where it should refuse: {said}; {case}") from error
-            if isinstance(answer, Refused):
+            if isinstance(answer, Refusal):
                 assert isinstance(answer.reason, str) and answer.reason, f"it refuses without a reason: {case}"
                 continue
             assert isinstance(answer, Sequence) and answer, f"it offers nothing and does not refuse: {case}"
@@ -85,7 +87,7 @@ class KernelPackTests(StandardTests):
         pack = self.kernel_pack()
         for node in _unknown_nodes(any_kind=ANY_KIND in pack.kinds):
             answer = pack.offer(node, this_target())
-            assert isinstance(answer, Refused), f"pack '{pack.name}' offers to run {node.label} ({node.op}): {answer}"
+            assert isinstance(answer, Refusal), f"pack '{pack.name}' offers to run {node.label} ({node.op}): {answer}"
 
     def test_offers_something(self) -> None:
         """There is something that the pack runs."""
@@ -144,7 +146,7 @@ class KernelPackTests(StandardTests):
         for case, _ in self._offers(f"{FUSED}:{kind}"):
             for what, changed in unforeseen(case):
                 answer = self.kernel_pack().offer(changed.node, this_target())
-                for offer in [] if isinstance(answer, Refused) else answer:
+                for offer in [] if isinstance(answer, Refusal) else answer:
                     self._compare(changed, offer, note=f" with {what}")
 
     # ---- layouts ----------------------------------------------------------------------------------------------------
@@ -175,7 +177,7 @@ class KernelPackTests(StandardTests):
         target = calibrate(dataclasses.replace(this_target(), threads=1))
         for case in _large_cases():
             answer = pack.offer(case.node, target)
-            for offer in [] if isinstance(answer, Refused) else answer:
+            for offer in [] if isinstance(answer, Refusal) else answer:
                 if offer.seconds is None:
                     continue
                 stated = offer.seconds + pack.launch_seconds
@@ -204,7 +206,7 @@ class KernelPackTests(StandardTests):
                     answer = cls.kernel_pack().offer(case.node, this_target())
                 except Exception:  # test_answers says so
                     continue
-                if not isinstance(answer, Refused) and answer:
+                if not isinstance(answer, Refusal) and answer:
                     found.setdefault(case.key, []).append(case)
             _OFFERED[cls] = found
         return _OFFERED[cls]
@@ -213,7 +215,7 @@ class KernelPackTests(StandardTests):
     def _offers(cls, key: str, target: Target | None = None) -> Iterator[tuple[NodeCase, Offer]]:
         for case in cls._offered().get(key, []):
             answer = cls.kernel_pack().offer(case.node, target or this_target())
-            for offer in [] if isinstance(answer, Refused) else answer:
+            for offer in [] if isinstance(answer, Refusal) else answer:
                 yield case, offer
 
     def _check_offer(self, offer: Any, case: NodeCase) -> None:

@@ -230,7 +230,7 @@ def ordinary_cases() -> tuple[NodeCase, ...]:
 def fused_cases() -> tuple[NodeCase, ...]:
     """Fused nodes that the installed rules make of the kit's networks, all packs together and every rule alone."""
     from autofusion.fusion.options import FusionOptions
-    from autofusion.fusion.rule import FuseRule, RewriteRule
+    from autofusion.rules.rule import FuseRule, RewriteRule
 
     packs = default_registry().rule_packs
     rules = [rule for pack in packs for rule in pack.rules]

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.fusion import pattern as p
-from autofusion.fusion.rule import RewriteRule
 from autofusion.ir import operators
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.types import TensorType
 from autofusion.ir.verify import verify
+from autofusion.rules import pattern as p
+from autofusion.rules.rule import RewriteRule
 
 _F32 = np.dtype(np.float32)
 _CHANNELS = 4

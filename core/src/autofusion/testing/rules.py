@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 from autofusion.cost.model import CostModel, is_free, is_static
 from autofusion.errors import PluginError
 from autofusion.fusion.options import FusionOptions
-from autofusion.fusion.rule import Rule, RulePack
 from autofusion.ir.dtypes import dtype_from_name
 from autofusion.ir.graph import Graph
 from autofusion.ir.text import to_text
 from autofusion.plugins.registry import default_registry
+from autofusion.rules.check import problems
+from autofusion.rules.rule import Rule, RulePack
 from autofusion.testing import numbers
 from autofusion.testing.apply import Applied, apply_rules, run_by_the_book, this_target
 from autofusion.testing.corpus import corpus
@@ -62,7 +63,7 @@ class RulePackTests(StandardTests):
 
     def test_rules_are_well_formed(self) -> None:
         """Names, operators and attributes exist, patterns bind what the rules read, emitted kinds are stated."""
-        assert self.rule_pack().problems() == []
+        assert problems(self.rule_pack()) == []
 
     def test_documented(self, rule: str) -> None:
         """The rule says what it matches and what comes of it, as text that ``autofusion rules NAME`` shows."""

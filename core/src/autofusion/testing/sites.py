@@ -8,10 +8,10 @@ from pathlib import Path
 
 from autofusion.errors import AutofusionError
 from autofusion.fusion.options import FusionOptions
-from autofusion.fusion.rule import RewriteRule, Rule, RulePack
 from autofusion.ir.graph import Graph
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.text import SeededConstants, from_text
+from autofusion.rules.rule import RewriteRule, Rule, RulePack
 from autofusion.testing.apply import Applied, apply_rules, run_by_the_book
 from autofusion.testing.corpus import corpus
 from autofusion.testing.golden import GoldenCase, golden_cases

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autofusion.errors import AutofusionError, InputError
-from autofusion.fusion.rule import Level
 from autofusion.ir.graph import Graph
 from autofusion.ir.types import TensorType
+from autofusion.rules.rule import Level
 from autofusion.runtime.session import Session
 from autofusion.tools.inputs import random_inputs
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from autofusion.errors import AutofusionError, InputError
+from autofusion.frontends.contract import Exporter
 from autofusion.ir.dtypes import dtype_from_name, dtype_name
 from autofusion.ir.graph import Graph
 from autofusion.ir.literals import FULL
 from autofusion.ir.text import digest, from_text, to_text
-from autofusion.plugins.frontend import Exporter
 from autofusion.plugins.registry import default_registry
 
 MODEL, CONSTANTS, INPUTS, ONNX = "model.txt", "constants.npz", "inputs.npz", "model.onnx"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from autofusion.errors import PluginError
+from autofusion.frontends.contract import Exporter
 from autofusion.fusion.ledger import Verdict
-from autofusion.fusion.rule import RewriteRule, Rule
 from autofusion.ir.graph import FUSED, Graph
-from autofusion.plugins.frontend import Exporter
 from autofusion.plugins.registry import Registry, default_registry
+from autofusion.rules.rule import RewriteRule, Rule
 from autofusion.runtime.session import Session
 
 

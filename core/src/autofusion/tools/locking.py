@@ -13,11 +13,11 @@ import autofusion
 from autofusion.cost.store import current
 from autofusion.errors import OptionError, PluginError, nearest
 from autofusion.fusion.options import FusionOptions, Switches
-from autofusion.fusion.rule import FuseRule
 from autofusion.plugins.digest import content_digest
 from autofusion.plugins.lock import Lock, Pin, read, to_text
 from autofusion.plugins.records import Status
 from autofusion.plugins.registry import Registry
+from autofusion.rules.rule import FuseRule
 from autofusion.runtime.config import Settings, read_settings
 
 _NOT_LOCKED = ("inputs", "outputs", "config")

@@ -19,7 +19,7 @@ from typing import Any
 
 import autofusion
 from autofusion.errors import AutofusionError
-from autofusion.plugins.frontend import LoadOptions
+from autofusion.frontends.contract import LoadOptions
 from autofusion.plugins.registry import default_registry
 from autofusion.runtime.session import Session
 from autofusion.tools import explain

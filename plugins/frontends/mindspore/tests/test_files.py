@@ -12,7 +12,7 @@ import pytest
 
 import autofusion as af
 from autofusion.errors import ModelError, UnsupportedOperatorError
-from autofusion.plugins.frontend import LoadOptions
+from autofusion.frontends import LoadOptions
 from autofusion_frontend_mindspore.frontend import MindsporeFrontend
 from autofusion_frontend_mindspore.proto import definitions
 

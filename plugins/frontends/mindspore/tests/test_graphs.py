@@ -14,9 +14,9 @@ import pytest
 
 import autofusion as af
 from autofusion.errors import InputError, OptionError
+from autofusion.frontends import LoadOptions
 from autofusion.ir.graph import Graph
 from autofusion.ir.verify import verify
-from autofusion.plugins.frontend import LoadOptions
 from autofusion_frontend_mindspore import registry
 from autofusion_frontend_mindspore.frontend import MindsporeFrontend
 

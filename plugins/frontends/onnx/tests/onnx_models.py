@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from autofusion.frontends import LoadOptions
 from autofusion.ir.graph import Graph
-from autofusion.plugins.frontend import LoadOptions
 from autofusion_frontend_onnx.load import import_model
 from autofusion_kernels_reference.evaluate import run_graph
 

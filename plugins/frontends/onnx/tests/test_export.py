@@ -13,10 +13,10 @@ from onnx.backend.test.loader import load_model_tests
 from onnx_models import assert_same, load, model, ort, run
 
 from autofusion.errors import AutofusionError, ModelError
+from autofusion.frontends import LoadOptions
 from autofusion.ir.graph import FUSED, Graph
 from autofusion.ir.infer import infer_node
 from autofusion.ir.types import TensorType
-from autofusion.plugins.frontend import LoadOptions
 from autofusion_frontend_onnx import export
 from autofusion_frontend_onnx.export import export_model
 from autofusion_frontend_onnx.frontend import OnnxFrontend

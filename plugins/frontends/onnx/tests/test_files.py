@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from onnx_models import model
 
 from autofusion.errors import ModelError
-from autofusion.plugins.frontend import LoadOptions
+from autofusion.frontends import LoadOptions
 from autofusion_frontend_onnx.frontend import OnnxFrontend
 
 FRONTEND = OnnxFrontend()

@@ -17,7 +17,7 @@ from onnx import helper
 from onnx_models import model
 
 from autofusion.errors import AutofusionError
-from autofusion.plugins.frontend import LoadOptions
+from autofusion.frontends import LoadOptions
 from autofusion_frontend_onnx.frontend import OnnxFrontend
 
 FRONTEND = OnnxFrontend()

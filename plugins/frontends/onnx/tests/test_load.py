@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_models import load, model, run
 
 from autofusion.errors import ModelError, OptionError
-from autofusion.plugins.frontend import LoadOptions
+from autofusion.frontends import LoadOptions
 from autofusion_frontend_onnx.frontend import OnnxFrontend
 
 X = {"x": np.ones((2, 3), np.float32)}

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 import autofusion as af
-from autofusion.plugins.frontend import LoadOptions
+from autofusion.frontends import LoadOptions
 from autofusion_frontend_tensorflow.frontend import TensorflowFrontend
 
 Arrays = Mapping[str, np.ndarray]

@@ -12,24 +12,24 @@ from typing import Any
 import numpy as np
 from native_support import Arena, aligned, isa_named
 
-from autofusion.cost.target import Target
 from autofusion.ir.graph import Graph, Node
 from autofusion.ir.types import TensorType, of_array
-from autofusion.lowering.contract import (
+from autofusion.kernels import (
     PLAIN,
     BindContext,
     Buffer,
     BufferKind,
     Offer,
     Operand,
-    Refused,
+    Refusal,
+    Target,
     TensorView,
     dense_strides,
 )
 from autofusion_kernels_cpu.native.pool import pool
 from autofusion_kernels_cpu.native.program import Program
 
-Offers = Callable[[Node, Target], Sequence[Offer] | Refused]
+Offers = Callable[[Node, Target], Sequence[Offer] | Refusal]
 GUARD = 80
 """Elements before and after a tensor that nobody may touch."""
 
@@ -273,7 +273,7 @@ def check_node(
         value.type = of_array(np.asarray(array))
     target = target_for(isa, threads)
     made = offers(node, target)
-    assert not isinstance(made, Refused), f"{op} was refused: {made.reason}"
+    assert not isinstance(made, Refusal), f"{op} was refused: {made.reason}"
     assert made, f"{op}: no offers"
     names = [offer.kernel for offer in made]
     assert not set(kernels) - set(names), f"{op}: expected offers {kernels}, found {names}"

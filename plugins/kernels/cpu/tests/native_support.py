@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autofusion.lowering.contract import TensorView
+from autofusion.kernels import TensorView
 from autofusion_kernels_cpu.codegen.isa import ISAS, Isa, host_isas
 from autofusion_kernels_cpu.native.pool import pool
 from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Program

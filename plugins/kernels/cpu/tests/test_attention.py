@@ -8,7 +8,7 @@ from fused_nodes import fused
 from kernel_harness import check_node, target_for
 from native_support import RUNNABLE
 
-from autofusion.lowering.contract import Refused
+from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.attention import offers
 
 rng = np.random.default_rng(0)
@@ -103,7 +103,7 @@ def test_long_sequences_do_not_depend_on_threads(isa):
     for threads in (1, 2, 3, 4):
         target = target_for(isa, threads)
         made = offers(node, target)
-        assert not isinstance(made, Refused)
+        assert not isinstance(made, Refusal)
         found.append(run_offer(node, made[0], arrays, target)[0])
     for other in found[1:]:
         assert (other == found[0]).all()
@@ -118,5 +118,5 @@ def test_refusals():
         (lambda b, q, k, v: b("Relu", plain(b, q, k, v)), "not a product"),
     ]:
         made = offers(fused("attention", build, [q, k, v]), target)
-        assert isinstance(made, Refused)
+        assert isinstance(made, Refusal)
         assert word in made.reason

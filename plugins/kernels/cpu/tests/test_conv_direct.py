@@ -11,7 +11,7 @@ from kernel_harness import check, make_node, run_offer, target_for
 from native_support import RUNNABLE
 
 from autofusion.ir.types import TensorType, of_array
-from autofusion.lowering.contract import Refused
+from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.conv import image, offers
 from autofusion_kernels_cpu.conv.anchored import anchored
 from autofusion_kernels_cpu.conv.geometry import geometry_of
@@ -248,7 +248,7 @@ def test_random_geometry(seed):
 
 def refusal(node):
     answer = offers(node, target_for(RUNNABLE[0]))
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, Refusal)
     return answer.reason
 
 

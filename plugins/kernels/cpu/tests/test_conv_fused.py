@@ -9,7 +9,7 @@ from fused_nodes import fused
 from kernel_harness import check_node, run_offer, target_for
 from native_support import RUNNABLE, isa_named
 
-from autofusion.lowering.contract import Numerics, Refused
+from autofusion.kernels import Numerics, Refusal
 from autofusion_kernels_cpu.codegen.epilogue import NO_EPILOGUE
 from autofusion_kernels_cpu.codegen.isa import NEON
 from autofusion_kernels_cpu.conv import direct, offers
@@ -164,7 +164,7 @@ def test_what_is_refused():
 
     def reason(build, arrays, constants=(1, 2)):
         answer = offers(fused("conv", build, arrays, constants=constants), target)
-        assert isinstance(answer, Refused)
+        assert isinstance(answer, Refusal)
         return answer.reason
 
     arrays = arrays_for(4, 8, (2, 1, 6, 15))

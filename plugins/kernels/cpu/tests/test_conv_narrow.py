@@ -9,7 +9,7 @@ from fused_nodes import fused
 from kernel_harness import check, check_node, run_offer, target_for
 from native_support import RUNNABLE
 
-from autofusion.lowering.contract import PLAIN
+from autofusion.kernels import PLAIN
 from autofusion_kernels_cpu.codegen.epilogue import NO_EPILOGUE
 from autofusion_kernels_cpu.codegen.isa import NEON
 from autofusion_kernels_cpu.conv.generator import module

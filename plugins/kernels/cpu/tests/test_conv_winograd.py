@@ -16,7 +16,7 @@ import autofusion as af
 from autofusion.ir.graph import Graph
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.types import of_array
-from autofusion.lowering.contract import NotFinite, Numerics
+from autofusion.kernels import NotFinite, Numerics
 from autofusion_kernels_cpu.codegen.builder import Module
 from autofusion_kernels_cpu.codegen.epilogue import NO_EPILOGUE
 from autofusion_kernels_cpu.codegen.isa import NEON, host_isa

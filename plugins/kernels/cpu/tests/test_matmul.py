@@ -9,7 +9,7 @@ from kernel_harness import check, check_node, make_node, target_for
 from native_support import RUNNABLE, isa_named
 
 from autofusion.ir.types import of_array
-from autofusion.lowering.contract import Refused
+from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.matmul import offers
 from autofusion_kernels_cpu.matmul.tile import choose_rows, panels_for, vectors_of
 
@@ -166,7 +166,7 @@ def test_results_do_not_depend_on_threads(isa):
     for threads in (1, 2, 3, 4):
         target = target_for(isa, threads)
         made = offers(node, target)
-        assert not isinstance(made, Refused)
+        assert not isinstance(made, Refusal)
         results.append(run_offer(node, made[0], [a, b], target)[0])
     for other in results[1:]:
         assert (other == results[0]).all()
@@ -186,11 +186,11 @@ def test_residual_in_place_but_never_a_factor():
     a, w = array(6, 24), array(24, 24)
     node = fused("matmul", lambda b, a, w, r: b("Add", b("MatMul", a, w), r), [a, w, a], [1])
     made = offers(node, target_for(RUNNABLE[0]))
-    assert not isinstance(made, Refused)
+    assert not isinstance(made, Refusal)
     assert made[0].inplace == ((0, 2),)
     node = fused("matmul", lambda b, a, w: b("Add", b("MatMul", a, w), a), [a, w], [1])
     made = offers(node, target_for(RUNNABLE[0]))
-    assert not isinstance(made, Refused)
+    assert not isinstance(made, Refusal)
     assert made[0].inplace == ()
 
 
@@ -203,12 +203,12 @@ def test_refusals():
         (lambda f, a, b: f("Add", f("MatMul", a, b), np.zeros((2, 3, 5), np.float32)), "not as large"),
     ]:
         made = offers(fused("matmul", build, [a, b]), target)
-        assert isinstance(made, Refused)
+        assert isinstance(made, Refusal)
         assert word in made.reason
     node = make_node("MatMul", [a.astype(np.float64), b.astype(np.float64)])
     node.output.type = of_array(a.astype(np.float64) @ b)
     made = offers(node, target)
-    assert isinstance(made, Refused)
+    assert isinstance(made, Refusal)
     assert "float64" in made.reason
 
 

@@ -9,7 +9,7 @@ from native_support import RUNNABLE, isa_named
 
 from autofusion.errors import InputError
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import Refused
+from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.movement import offers
 from autofusion_kernels_cpu.native.jit import jit
 
@@ -207,7 +207,7 @@ def test_pad_refuses_to_reflect_more_than_there_is():
     node = make_node("Pad", [numbers(3), ints(3, 0)], {"mode": "reflect"}, (1,))
     node.output.type = TensorType(np.dtype(np.float32), (6,))
     answer = offers(node, target_for(RUNNABLE[0]))
-    assert isinstance(answer, Refused) and "reflect" in answer.reason
+    assert isinstance(answer, Refusal) and "reflect" in answer.reason
 
 
 # ---- Expand, Tile, rearrangements, copies ------------------------------------------------------------------
@@ -301,7 +301,7 @@ def test_equal_pieces_are_one_step():
     node.output.type = TensorType(np.dtype(np.float32), (1, 48, 4, 4))
     from kernel_harness import Placed
 
-    from autofusion.lowering.contract import BindContext
+    from autofusion.kernels import BindContext
 
     target = target_for(RUNNABLE[0])
     (offer,) = [o for o in offers(node, target) if o.kernel == "concat.blocked"]
@@ -325,4 +325,4 @@ def test_refusals(op, inputs, attrs, shape, word):
     node = make_node(op, inputs, attrs)
     node.output.type = TensorType(inputs[0].dtype, shape)
     answer = offers(node, target_for(RUNNABLE[0]))
-    assert isinstance(answer, Refused) and word in answer.reason
+    assert isinstance(answer, Refusal) and word in answer.reason

@@ -15,7 +15,7 @@ from native_support import Arena, aligned
 
 from autofusion.errors import OptionError
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import PLAIN, Buffer, BufferKind, TensorView
+from autofusion.kernels import PLAIN, Buffer, BufferKind, TensorView
 from autofusion_kernels_cpu.codegen.builder import Module
 from autofusion_kernels_cpu.codegen.isa import NEON, host_isa
 from autofusion_kernels_cpu.codegen.values import I64

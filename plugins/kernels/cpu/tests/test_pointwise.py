@@ -12,7 +12,7 @@ from kernel_harness import check, check_node, make_node, target_for
 from native_support import RUNNABLE
 
 from autofusion.ir.infer import infer_node
-from autofusion.lowering.contract import Refused
+from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.pointwise import OPERATORS, offers
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -329,7 +329,7 @@ def test_blocked(shape, threads, isa):
         node = make_node("Sub", [x, y], constants=constants)
         check(offers, "Sub", [x, y], isa=isa, threads=threads, constants=constants)
         made = offers(node_with_type(node, x - y), target_for(isa))
-        assert not isinstance(made, Refused)
+        assert not isinstance(made, Refusal)
         assert [o.outputs[0].layout.block for o in made] == [0, lanes], other
 
 
@@ -367,7 +367,7 @@ def test_statistics_of_another_type_are_refused():
     node = make_node("BatchNormalization", [x, *[wide.astype(np.float32)] * 2, wide, wide])
     infer_node(node)
     answer = offers(node, target_for(RUNNABLE[0]))
-    assert isinstance(answer, Refused) and "another element type" in answer.reason
+    assert isinstance(answer, Refusal) and "another element type" in answer.reason
 
 
 @pytest.mark.parametrize("isa", RUNNABLE)
@@ -414,7 +414,7 @@ def test_in_place(isa):
     from native_support import Arena, aligned
 
     from autofusion.ir.types import of_array
-    from autofusion.lowering.contract import BindContext
+    from autofusion.kernels import BindContext
     from autofusion_kernels_cpu.native.pool import pool
     from autofusion_kernels_cpu.native.program import Program
 
@@ -423,7 +423,7 @@ def test_in_place(isa):
     node = fused("pointwise", lambda b, x, y: b("Tanh", b("Add", x, b("Mul", y, y))), [x, y])
     target = target_for(isa, 2)
     made = offers(node, target)
-    assert not isinstance(made, Refused)
+    assert not isinstance(made, Refusal)
     for offer in made:
         assert set(offer.inplace) == {(0, 0), (0, 1)}
         for _, shared in offer.inplace:
@@ -444,15 +444,15 @@ def test_refusals():
     # A result smaller than what the region runs over.
     node = fused("pointwise", lambda b, x, y: [b("Add", x, y), b("Exp", y)], [x, y])
     made = offers(node, target)
-    assert isinstance(made, Refused)
+    assert isinstance(made, Refusal)
     assert "[3]" in made.reason
     node = fused("pointwise", lambda b, x: b("Softmax", x), [x])
     made = offers(node, target)
-    assert isinstance(made, Refused)
+    assert isinstance(made, Refusal)
     assert "Softmax" in made.reason
     node = make_node("Exp", [x.astype(np.float64)])
     made = offers(node_with_type(node, x.astype(np.float64)), target)
-    assert isinstance(made, Refused)
+    assert isinstance(made, Refusal)
     assert "f64" in made.reason
 
 

@@ -8,7 +8,7 @@ from kernel_harness import check, make_node, target_for
 from native_support import RUNNABLE
 
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import Refused
+from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.native.jit import jit
 from autofusion_kernels_cpu.pooling import offers
 
@@ -96,8 +96,8 @@ def test_refuses_what_it_cannot_do():
     node = make_node("MaxPool", [np.zeros((1, 1, 4, 4), np.int8)], {"kernel_shape": [2, 2]})
     node.output.type = TensorType(np.dtype(np.int8), (1, 1, 3, 3))
     answer = offers(node, target)
-    assert isinstance(answer, Refused) and "int8" in answer.reason
+    assert isinstance(answer, Refusal) and "int8" in answer.reason
     node = make_node("MaxPool", [np.zeros((1, 1, 4, 4), np.float32)], {"kernel_shape": [2, 2]}, outputs=2)
     node.output.type = TensorType(np.dtype(np.float32), (1, 1, 3, 3))
     answer = offers(node, target)
-    assert isinstance(answer, Refused) and "Indices" in answer.reason
+    assert isinstance(answer, Refusal) and "Indices" in answer.reason

@@ -8,7 +8,7 @@ from kernel_harness import check, make_node, target_for
 from native_support import RUNNABLE
 
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import Refused
+from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.native.jit import jit
 from autofusion_kernels_cpu.recurrent import offers
 
@@ -172,4 +172,4 @@ def test_refusals(attrs, constants, dtype, word):
     node = make_node("LSTM", arrays, {"hidden_size": 2} | attrs, constants)
     node.output.type = TensorType(np.dtype(dtype), (2, 1, 1, 2))
     answer = offers(node, target_for(RUNNABLE[0]))
-    assert isinstance(answer, Refused) and word in answer.reason
+    assert isinstance(answer, Refusal) and word in answer.reason

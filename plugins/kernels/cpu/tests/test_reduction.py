@@ -9,7 +9,7 @@ from kernel_harness import check, check_node, make_node, target_for
 from native_support import RUNNABLE
 
 from autofusion.ir.types import of_array
-from autofusion.lowering.contract import Refused
+from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.reduction import offers
 from autofusion_kernels_cpu.reduction.programs import REDUCTIONS
 
@@ -94,7 +94,7 @@ def test_element_types(op, dtype, isa):
     if op == "ReduceMean" and np.dtype(dtype).kind == "i":
         node = make_node(op, [np.zeros((3, 4), dtype)])
         node.output.type = of_array(np.zeros((1, 1), dtype))
-        assert isinstance(offers(node, target_for(isa)), Refused)
+        assert isinstance(offers(node, target_for(isa)), Refusal)
         return
     x = rng.integers(-2, 3, (5, 43)).astype(dtype)
     for axis in (0, 1):
@@ -206,7 +206,7 @@ def test_blocked_offers(isa):
         if op == "ReduceMax":
             node.output.type = of_array(inputs[0][..., :1])
         made = offers(node, target_for(isa))
-        assert not isinstance(made, Refused)
+        assert not isinstance(made, Refusal)
         assert [o.outputs[0].layout.block for o in made] == [0, block], op
 
 
@@ -220,7 +220,7 @@ def test_blocked_operand_and_plain_totals(keepdims, isa):
     node = make_node("ReduceMean", inputs, attrs, [1])
     node.output.type = of_array(np.mean(x, (2, 3), keepdims=bool(keepdims)))
     made = offers(node, target_for(isa))
-    assert not isinstance(made, Refused)
+    assert not isinstance(made, Refusal)
     layouts = [(o.inputs[0].layout.block, o.outputs[0].layout.block) for o in made]
     assert layouts == ([(0, 0), (block, block), (block, 0)] if keepdims else [(0, 0), (block, 0)])
 
@@ -295,17 +295,17 @@ def test_in_place():
     target = target_for(RUNNABLE[0])
     x, m = array(4, 40), array(4, 40)
     made = offers(fused("softmax", lambda b, x, m: b("Softmax", b("Add", x, m)), [x, m]), target)
-    assert not isinstance(made, Refused)
+    assert not isinstance(made, Refusal)
     assert made[0].inplace == ((0, 0), (0, 1))
     # The factor is read behind the Softmax, when exponentials are already in the result.
     made = offers(fused("softmax", lambda b, x, m: b("Mul", b("Softmax", x), m), [x, m]), target)
-    assert not isinstance(made, Refused)
+    assert not isinstance(made, Refusal)
     assert made[0].inplace == ((0, 0),)
     node = fused(
         "layer_norm", lambda b, x, m, s: (lambda t: [b("RMSNormalization", t, s), t])(b("Add", x, m)), [x, m, m[0]]
     )
     made = offers(node, target)
-    assert not isinstance(made, Refused)
+    assert not isinstance(made, Refusal)
     assert made[0].inplace == ()
 
 
@@ -322,7 +322,7 @@ def test_results_do_not_depend_on_threads(isa):
         for threads in (1, 2, 3, 4):
             target = target_for(isa, threads)
             made = offers(node, target)
-            assert not isinstance(made, Refused)
+            assert not isinstance(made, Refusal)
             found.append(run_offer(node, made[0], inputs, target)[0])
         for other in found[1:]:
             assert (other == found[0]).all()
@@ -338,6 +338,6 @@ def test_refusals():
         ("layer_norm", lambda b, x: b("Transpose", x, perm=[1, 0]), "found 0"),
     ]:
         made = offers(fused(kind, build, [x]), target)
-        assert isinstance(made, Refused) == (word is not None)
-        if isinstance(made, Refused):
+        assert isinstance(made, Refusal) == (word is not None)
+        if isinstance(made, Refusal):
             assert word in made.reason

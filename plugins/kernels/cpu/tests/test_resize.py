@@ -8,7 +8,7 @@ from kernel_harness import check, make_node, target_for
 from native_support import RUNNABLE
 
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import Refused
+from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.resize import offers
 
 TRANSFORMS = ["half_pixel", "asymmetric", "pytorch_half_pixel", "align_corners", "half_pixel_symmetric"]
@@ -115,4 +115,4 @@ def test_refusals(dtype, attrs, scales, word):
     shape = tuple(int(s * d) for s, d in zip(scales, (2, 1, 40, 40), strict=True))
     node.output.type = TensorType(np.dtype(dtype), shape)
     answer = offers(node, target_for(RUNNABLE[0]))
-    assert isinstance(answer, Refused) and word in answer.reason
+    assert isinstance(answer, Refusal) and word in answer.reason

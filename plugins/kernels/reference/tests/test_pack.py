@@ -9,11 +9,10 @@ from onnx import defs
 from single import make_node
 
 import autofusion_kernels_reference
-from autofusion.cost.target import Target
 from autofusion.ir.graph import Graph
 from autofusion.ir.operators.schema import OPSET
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import PLAIN, BindContext, Layout, Numerics, Operand, Refused
+from autofusion.kernels import PLAIN, BindContext, Layout, Numerics, Operand, Refusal, Target
 from autofusion.plugins import hookspecs
 from autofusion_kernels_reference.evaluate import is_known
 from autofusion_kernels_reference.pack import ReferencePack, to_blocked, to_plain
@@ -62,7 +61,7 @@ def test_absent_operands() -> None:
 
 def _refusal(node: object) -> str:
     answer = PACK.offer(node, TARGET)
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, Refusal)
     return answer.reason
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from autofusion.fusion.rule import FuseRule, Refusal, Region
 from autofusion.ir.graph import Graph
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.text import SeededConstants, from_text
+from autofusion.rules import FuseRule, Refusal, Region
 from autofusion_rules_conv.epilogue import ACTIVATION, EPILOGUE
 
 HEAD = """\

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from autofusion.fusion.rule import FuseRule, Refusal, Region
 from autofusion.ir.graph import Graph
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.text import SeededConstants, from_text
+from autofusion.rules import FuseRule, Refusal, Region
 from autofusion_rules_transformer.attention import ATTENTION
 from autofusion_rules_transformer.matmul import ACTIVATION, EPILOGUE
 from autofusion_rules_transformer.norm_epilogue import NORM_EPILOGUE

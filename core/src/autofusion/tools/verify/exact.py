@@ -14,15 +14,15 @@ import numpy as np
 
 from autofusion.cost.detect import detect
 from autofusion.cost.model import CostModel
-from autofusion.cost.target import Target
 from autofusion.errors import OptionError, nearest
 from autofusion.fusion.options import FusionOptions
-from autofusion.fusion.rule import Level
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.types import OptionalType, SequenceType, TensorType, Type
-from autofusion.lowering.contract import KernelPack
+from autofusion.kernels.contract import KernelPack
+from autofusion.kernels.target import Target
 from autofusion.plugins.registry import Registry, default_registry
+from autofusion.rules.rule import Level
 from autofusion.runtime.context import Context
 from autofusion.runtime.session import Session
 

@@ -15,8 +15,8 @@ import numpy as np
 
 import autofusion
 from autofusion.errors import AutofusionError, InputError, OptionError, nearest
+from autofusion.frontends.contract import LoadOptions
 from autofusion.ir.graph import Graph
-from autofusion.plugins.frontend import LoadOptions
 from autofusion.plugins.records import Status
 from autofusion.plugins.registry import Registry, default_registry
 from autofusion.runtime.session import Session

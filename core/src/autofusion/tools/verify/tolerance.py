@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from autofusion.ir.dtypes import dtype_name
-from autofusion.lowering.contract import Numerics
+from autofusion.numerics import Numerics
 
 RELATIVE = {"f64": 1e-12, "f32": 1e-5, "f16": 5e-3, "bf16": 4e-2}
 """Defaults: some eighty units in the last place of float32; few of the short types, which are mostly rounding."""

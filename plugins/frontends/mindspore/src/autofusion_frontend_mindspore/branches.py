@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.errors import ModelError
+from autofusion.frontends import ModelError
 from autofusion.ir.dtypes import BOOL, I64
 from autofusion.ir.graph import Value
 from autofusion_frontend_mindspore.abstract import Choice, Closure, Jump, Storage, leaves, rebuilt, same_form, same_leaf

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from autofusion.errors import ModelError
+from autofusion.frontends import ModelError
 from autofusion.ir.dtypes import I64
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.types import TensorType

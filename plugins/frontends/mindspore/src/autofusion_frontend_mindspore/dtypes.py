@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autofusion.errors import ModelError
+from autofusion.frontends import ModelError
 from autofusion.ir.dtypes import dtype_from_name
 
 _TENSOR = {

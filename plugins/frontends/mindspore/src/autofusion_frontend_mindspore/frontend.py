@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from autofusion.frontends import LoadOptions, Oracle
 from autofusion.ir.graph import Graph
-from autofusion.plugins.frontend import LoadOptions, Oracle
 from autofusion_frontend_mindspore import __version__, sniff
 
 
 class MindsporeFrontend:
-    """See ``autofusion.plugins.frontend.Frontend``."""
+    """See ``autofusion.frontends.Frontend``."""
 
     name: str = "mindspore"
     version: str = __version__

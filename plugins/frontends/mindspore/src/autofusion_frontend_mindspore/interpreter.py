@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autofusion.errors import AutofusionError, ModelError, ShapeError
+from autofusion.frontends import AutofusionError, ModelError, ShapeError
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.infer import merge_types
 from autofusion.ir.types import TensorType

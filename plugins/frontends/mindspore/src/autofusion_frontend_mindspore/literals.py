@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.errors import ModelError
+from autofusion.frontends import ModelError
 from autofusion.ir.types import TensorType
 from autofusion_frontend_mindspore import dtypes
 from autofusion_frontend_mindspore.abstract import TOKEN, Declared, ScalarType

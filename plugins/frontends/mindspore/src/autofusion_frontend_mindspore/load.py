@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.errors import AutofusionError, ModelError, OptionError, nearest
+from autofusion.frontends import AutofusionError, LoadOptions, ModelError, OptionError, nearest
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.types import TensorType, Type
-from autofusion.plugins.frontend import LoadOptions
 from autofusion_frontend_mindspore.abstract import TOKEN, Storage, leaves
 from autofusion_frontend_mindspore.builder import Builder
 from autofusion_frontend_mindspore.call import Call, describe, read

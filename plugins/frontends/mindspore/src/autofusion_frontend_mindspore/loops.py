@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.errors import ModelError
+from autofusion.frontends import ModelError
 from autofusion.ir.dtypes import BOOL, I64
 from autofusion.ir.graph import Value
 from autofusion.ir.types import TensorType, Type

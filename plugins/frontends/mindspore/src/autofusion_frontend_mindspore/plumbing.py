@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from autofusion.errors import ModelError
+from autofusion.frontends import ModelError
 from autofusion.ir.graph import Value
 from autofusion_frontend_mindspore.abstract import TOKEN, Choice, Closure, Storage
 from autofusion_frontend_mindspore.call import describe

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from autofusion.errors import ModelError
+from autofusion.frontends import ModelError
 from autofusion_frontend_mindspore.literals import literal
 
 REFERENCE = "REF::"

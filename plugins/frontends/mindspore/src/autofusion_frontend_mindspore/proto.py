@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from autofusion.errors import ModelError, PluginError
+from autofusion.frontends import ModelError, PluginError
 from autofusion_frontend_mindspore import sniff
 
 NEWEST = 3

@@ -19,8 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autofusion.errors import InputError, ModelError, OptionError, PluginError
-from autofusion.plugins.frontend import LoadOptions, Oracle
+from autofusion.frontends import InputError, LoadOptions, ModelError, OptionError, Oracle, PluginError
 from autofusion_frontend_mindspore.load import short_name
 from autofusion_frontend_mindspore.proto import read_model
 from autofusion_frontend_mindspore.sniff import cipher

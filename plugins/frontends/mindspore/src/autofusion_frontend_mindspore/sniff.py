@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autofusion.plugins import filetype
+from autofusion.frontends import filetype
 
 CIPHERS = {b"\xd8\x5e\x3a\x7f": "AES-GCM", b"\xd9\x5e\x3a\x7f": "AES-CBC", b"\xda\x5e\x3a\x7f": "SM4-CBC"}
 """First four bytes -> the cipher, as MindSpore calls it."""

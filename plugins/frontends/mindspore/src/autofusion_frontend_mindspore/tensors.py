@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.errors import ModelError
+from autofusion.frontends import ModelError
 from autofusion_frontend_mindspore import dtypes
 
 _HEADER = 64

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from autofusion.plugins import hookimpl
+from autofusion.frontends import hookimpl
 
 if TYPE_CHECKING:
-    from autofusion.plugins.frontend import Frontend
+    from autofusion.frontends import Frontend
 
 __version__ = "0.1.0"
 

@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 from onnx import AttributeProto
 
-from autofusion.errors import ModelError
+from autofusion.frontends import ModelError
 from autofusion_frontend_onnx import proto
 from autofusion_frontend_onnx.tensors import sparse_to_array, to_array
 

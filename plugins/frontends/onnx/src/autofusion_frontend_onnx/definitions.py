@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import onnx
 from onnx.defs import OpSchema
 
-from autofusion.errors import ModelError
+from autofusion.frontends import ModelError
 from autofusion.ir.graph import Value
 from autofusion_frontend_onnx.call import Call
 from autofusion_frontend_onnx.proto import type_proto

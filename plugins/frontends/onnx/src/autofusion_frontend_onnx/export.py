@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from autofusion.errors import ModelError
+from autofusion.frontends import ModelError
 from autofusion.ir.graph import FUSED, Graph, Node, Value
 from autofusion_frontend_onnx.operators import DOMAIN_VERSION
 from autofusion_frontend_onnx.opset import LOWEST, lowest_opset

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from autofusion.frontends import LoadOptions, Oracle
 from autofusion.ir.graph import Graph
-from autofusion.plugins.frontend import LoadOptions, Oracle
 from autofusion_frontend_onnx import __version__, sniff
 
 
 class OnnxFrontend:
-    """See ``autofusion.plugins.frontend.Frontend``; ``export`` is beyond it."""
+    """See ``autofusion.frontends.Frontend``; ``export`` is beyond it."""
 
     name: str = "onnx"
     version: str = __version__

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import onnx
 
-from autofusion.errors import ModelError
+from autofusion.frontends import ModelError
 from autofusion_frontend_onnx.proto import domain_name
 
 FunctionKey = tuple[str, str, str]

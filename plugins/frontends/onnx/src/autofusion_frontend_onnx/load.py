@@ -7,9 +7,8 @@ from pathlib import Path
 
 import onnx
 
-from autofusion.errors import ModelError, OptionError, nearest
+from autofusion.frontends import LoadOptions, ModelError, OptionError, nearest
 from autofusion.ir.graph import Graph
-from autofusion.plugins.frontend import LoadOptions
 from autofusion_frontend_onnx import proto
 from autofusion_frontend_onnx.functions import functions_of
 from autofusion_frontend_onnx.scope import Model, Scope

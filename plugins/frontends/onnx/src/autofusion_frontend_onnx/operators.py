@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx
 
-from autofusion.errors import AutofusionError, ModelError
+from autofusion.frontends import AutofusionError, ModelError
 from autofusion.ir import operators
 from autofusion.ir.graph import Value
 from autofusion_frontend_onnx import converters  # noqa: F401  (imported to register)

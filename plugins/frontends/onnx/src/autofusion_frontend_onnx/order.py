@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import onnx
 
-from autofusion.errors import ModelError
+from autofusion.frontends import ModelError
 
 
 def check_single_assignment(nodes: Sequence[onnx.NodeProto], defined: Iterable[str], graph: str) -> None:

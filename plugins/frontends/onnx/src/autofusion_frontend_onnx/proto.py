@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx
 
-from autofusion.errors import ModelError
+from autofusion.frontends import ModelError
 from autofusion.ir.types import Dim, OptionalType, SequenceType, TensorType, Type
 from autofusion_frontend_onnx import sniff
 from autofusion_frontend_onnx.tensors import element_type

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from autofusion.errors import ModelError, PluginError
-from autofusion.plugins.frontend import LoadOptions, Oracle
+from autofusion.frontends import LoadOptions, ModelError, Oracle, PluginError
 from autofusion_frontend_onnx.proto import read_model
 
 _Run = Callable[[list[str] | None, Mapping[str, np.ndarray]], Sequence[Any]]

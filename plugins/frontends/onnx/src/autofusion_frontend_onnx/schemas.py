@@ -7,7 +7,7 @@ from functools import cache
 import onnx
 from onnx.defs import OpSchema
 
-from autofusion.errors import ModelError, UnsupportedOperatorError, nearest
+from autofusion.frontends import ModelError, UnsupportedOperatorError, nearest
 from autofusion_frontend_onnx.attributes import kind_of
 from autofusion_frontend_onnx.call import Call
 

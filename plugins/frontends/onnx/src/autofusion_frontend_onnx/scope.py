@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from autofusion.errors import ModelError, OptionError, ShapeError, nearest
+from autofusion.frontends import ModelError, OptionError, ShapeError, nearest
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.infer import infer_node
 from autofusion.ir.types import TensorType, Type, of_array

@@ -10,7 +10,7 @@ from typing import Any
 
 import onnx
 
-from autofusion.errors import ModelError
+from autofusion.frontends import ModelError
 
 
 def survey(model: onnx.ModelProto) -> set[str]:

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from autofusion.errors import GraphError, ModelError
+from autofusion.frontends import GraphError, ModelError
 from autofusion.ir.dtypes import dtype_name
 
 _BITS: dict[int, int] = {

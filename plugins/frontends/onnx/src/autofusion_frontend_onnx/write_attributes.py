@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, helper, numpy_helper
 
-from autofusion.errors import ModelError
+from autofusion.frontends import ModelError
 from autofusion.ir.graph import Graph
 from autofusion.ir.types import OptionalType, SequenceType, TensorType
 from autofusion_frontend_onnx.proto import type_proto

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autofusion.errors import ModelError
+from autofusion.frontends import ModelError
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.types import Type
 from autofusion_frontend_tensorflow.call import Call

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from autofusion.errors import ModelError
+from autofusion.frontends import ModelError
 from autofusion.ir.dtypes import I64
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.infer import infer_node, merge_types

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from autofusion.errors import ModelError
+from autofusion.frontends import ModelError
 from autofusion_frontend_tensorflow.registry import output_names
 from autofusion_frontend_tensorflow.source import Body, Ref, SourceNode
 

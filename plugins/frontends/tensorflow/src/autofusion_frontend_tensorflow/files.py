@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autofusion.errors import ModelError
+from autofusion.frontends import ModelError
 from autofusion_frontend_tensorflow import sniff
 from autofusion_frontend_tensorflow.protos import graph_def
 from autofusion_frontend_tensorflow.sniff import Kind

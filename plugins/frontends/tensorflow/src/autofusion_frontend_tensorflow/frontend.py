@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from autofusion.frontends import LoadOptions, Oracle
 from autofusion.ir.graph import Graph
-from autofusion.plugins.frontend import LoadOptions, Oracle
 from autofusion_frontend_tensorflow import __version__, sniff
 
 
 class TensorflowFrontend:
-    """See ``autofusion.plugins.frontend.Frontend``."""
+    """See ``autofusion.frontends.Frontend``."""
 
     name: str = "tensorflow"
     version: str = __version__

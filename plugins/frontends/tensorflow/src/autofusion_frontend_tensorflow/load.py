@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autofusion.errors import ModelError, OptionError, nearest
+from autofusion.frontends import LoadOptions, ModelError, OptionError, nearest
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.types import TensorType
-from autofusion.plugins.frontend import LoadOptions
 from autofusion_frontend_tensorflow import ends, files
 from autofusion_frontend_tensorflow.raising import raised
 from autofusion_frontend_tensorflow.registry import output_names

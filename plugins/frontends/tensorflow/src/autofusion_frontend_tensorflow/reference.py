@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.errors import ModelError
-from autofusion.plugins.frontend import LoadOptions, Oracle
+from autofusion.frontends import LoadOptions, ModelError, Oracle
 from autofusion_frontend_tensorflow import ends, files, sniff
 from autofusion_frontend_tensorflow.runtime import tensorflow
 from autofusion_frontend_tensorflow.source import Ref, main_body, parse_ref

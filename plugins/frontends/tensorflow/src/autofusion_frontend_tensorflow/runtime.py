@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from autofusion.errors import PluginError
+from autofusion.frontends import PluginError
 
 
 def tensorflow(path: Path) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from autofusion.errors import ModelError
+from autofusion.frontends import ModelError
 from autofusion_frontend_tensorflow.files import Source
 from autofusion_frontend_tensorflow.protos import graph_def
 from autofusion_frontend_tensorflow.runtime import tensorflow

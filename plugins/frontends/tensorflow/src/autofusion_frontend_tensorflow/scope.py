@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autofusion.errors import AutofusionError, ModelError, ShapeError, nearest
+from autofusion.frontends import AutofusionError, ModelError, ShapeError, nearest
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.infer import merge_types
 from autofusion.ir.types import TensorType

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import BinaryIO
 
-from autofusion.plugins import filetype
+from autofusion.frontends import filetype
 
 SAVED_MODEL = "saved_model.pb"
 SAVED_MODEL_TEXT = "saved_model.pbtxt"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from autofusion.errors import ModelError
+from autofusion.frontends import ModelError
 from autofusion_frontend_tensorflow import attributes
 
 Ref = tuple[str, int]

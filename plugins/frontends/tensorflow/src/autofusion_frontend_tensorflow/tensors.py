@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.errors import ModelError
+from autofusion.frontends import ModelError
 from autofusion.ir.types import Shape
 from autofusion_frontend_tensorflow.protos import DATA_TYPES
 

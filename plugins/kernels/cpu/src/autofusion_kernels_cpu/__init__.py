@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from autofusion.plugins import hookimpl
+from autofusion.kernels import hookimpl
 
 if TYPE_CHECKING:
-    from autofusion.cost.target import Target
-    from autofusion.lowering.contract import KernelPack
+    from autofusion.kernels import KernelPack, Target
 
 
 @hookimpl

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autofusion.cost.target import Target
 from autofusion.ir.graph import Node
 from autofusion.ir.operators import work
+from autofusion.kernels import Target
 
 LAUNCH_SECONDS = 1e-7
 """One step of the native interpreter with its barrier."""

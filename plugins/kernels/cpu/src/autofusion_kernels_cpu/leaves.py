@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from autofusion.lowering.contract import TensorView, dense_strides
+from autofusion.kernels import TensorView, dense_strides
 from autofusion_kernels_cpu.codegen.region import Leaf
 from autofusion_kernels_cpu.native.program import Ref
 

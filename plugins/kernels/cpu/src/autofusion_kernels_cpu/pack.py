@@ -13,11 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from types import ModuleType
 
-from autofusion.cost.detect import instruction_sets
-from autofusion.cost.target import Target
 from autofusion.ir.graph import FUSED, Node
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import BoundStep, Memory, Offer, Operand, Refused, Segment, storable
+from autofusion.kernels import BoundStep, Memory, Offer, Operand, Refusal, Segment, Target, instruction_sets, storable
 from autofusion_kernels_cpu.codegen.isa import ISAS
 
 FAMILIES: Mapping[str, Mapping[str, str]] = {
@@ -33,7 +31,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
 }
 """Family -> fused kinds, with the version of each that it implements."""
 
-Offers = Callable[[Node, Target], Sequence[Offer] | Refused]
+Offers = Callable[[Node, Target], Sequence[Offer] | Refusal]
 
 
 def supports(target: Target) -> bool:
@@ -68,26 +66,26 @@ class CpuPack:
                 table[name] = (*table.get(name, ()), family.offers)
         return table
 
-    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refused:
+    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refusal:
         """Offers of every family that knows the operator."""
         key = f"{FUSED}:{node.attrs['kind']}" if node.op == FUSED else node.op
         asked = self._operators.get(key, ())
         if not asked:
             what = f"fused kind '{node.attrs['kind']}'" if node.op == FUSED else f"operator '{node.op}'"
-            return Refused(f"the pack has no kernel for {what}")
+            return Refusal(f"the pack has no kernel for {what}")
         if any(v is not None and not storable(v.type) for v in node.inputs) or not all(
             storable(v.type) for v in node.outputs
         ):
-            return Refused("an operand or a result has no static shape")
+            return Refusal("an operand or a result has no static shape")
         offers: list[Offer] = []
         reasons: list[str] = []
         for family in asked:
             answer = family(node, target)
-            if isinstance(answer, Refused):
+            if isinstance(answer, Refusal):
                 reasons.append(answer.reason)
             else:
                 offers += answer
-        return offers or Refused("; ".join(dict.fromkeys(reasons)) or "no kernel fits its operands")
+        return offers or Refusal("; ".join(dict.fromkeys(reasons)) or "no kernel fits its operands")
 
     def reorder(self, type_: TensorType, source: Operand, result: Operand, target: Target) -> Offer | None:
         """Copies between layouts, into borders and into slices."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autofusion.cost.target import Target
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import PLAIN, BindContext, Numerics, Offer, Operand, TensorView
+from autofusion.kernels import PLAIN, BindContext, Numerics, Offer, Operand, Target, TensorView
 from autofusion_kernels_cpu.movement.box import UnsupportedMove, region_boxes
 from autofusion_kernels_cpu.movement.movement import nominal_view
 from autofusion_kernels_cpu.movement.offer import ITEMSIZES

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from autofusion.cost.target import Target
 from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import Operand
+from autofusion.kernels import Operand, Target
 from autofusion_kernels_cpu.codegen.isa import Isa, host_isa
 from autofusion_kernels_cpu.estimate import roofline
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.errors import AutofusionError, InputError, KernelError, nearest
 from autofusion.ir.graph import FUSED, Graph, Node, Value
 from autofusion.ir.types import Shape, TensorType
+from autofusion.kernels import AutofusionError, InputError, KernelError, nearest
 from autofusion_kernels_reference import (
     attention,
     cast,

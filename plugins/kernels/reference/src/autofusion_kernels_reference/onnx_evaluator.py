@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.errors import KernelError
 from autofusion.ir.graph import Graph, Node
 from autofusion.ir.operators.schema import OPSET
+from autofusion.kernels import KernelError
 from autofusion_kernels_reference.support import Inputs
 
 TAIL = frozenset(

@@ -7,11 +7,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from autofusion.cost.target import Target
 from autofusion.ir.graph import FUSED, Graph, Node
 from autofusion.ir.operators import work
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import (
+from autofusion.kernels import (
     PLAIN,
     BindContext,
     BoundStep,
@@ -20,8 +19,9 @@ from autofusion.lowering.contract import (
     Offer,
     Operand,
     PythonKernel,
-    Refused,
+    Refusal,
     Segment,
+    Target,
     TensorView,
 )
 from autofusion_kernels_reference import __version__
@@ -46,11 +46,11 @@ class ReferencePack:
     blocks: Sequence[int] = ()
     launch_seconds = _LAUNCH
 
-    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refused:
-        """One offer, or Refused for an operator outside the default domain or one that runs graphs of its own."""
+    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refusal:
+        """One offer, or Refusal for an operator outside the default domain or one that runs graphs of its own."""
         reason = _obstacle(node)
         if reason:
-            return Refused(reason)
+            return Refusal(reason)
 
         def bind(
             context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]

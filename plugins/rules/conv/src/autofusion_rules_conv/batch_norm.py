@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from autofusion.fusion.facts import constant_hint, is_float, not_constant, spread
-from autofusion.fusion.pattern import Match, op, var
-from autofusion.fusion.rule import Builder, Refusal, RewriteRule, Stage
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import attribute
+from autofusion.rules import (
+    Builder,
+    Match,
+    Refusal,
+    RewriteRule,
+    Stage,
+    constant_hint,
+    is_float,
+    not_constant,
+    op,
+    spread,
+    var,
+)
 from autofusion_rules_conv.fold_affine import Affine, check_with, rewrite
 from autofusion_rules_conv.linear import Layer, biased_layer, fitted
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autofusion.fusion.epilogue import follow, is_short, why_alone
-from autofusion.fusion.rule import FuseRule, Level, Refusal, Region
 from autofusion.ir.graph import Node
+from autofusion.rules import FuseRule, Level, Refusal, Region, follow, is_short, why_alone
 
 ANCHORS = frozenset({"Conv", "ConvTranspose"})
 

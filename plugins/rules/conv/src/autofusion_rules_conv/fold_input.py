@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from autofusion.fusion.facts import arrow, axis_vector, constant_hint, is_float, is_parameter, not_constant
-from autofusion.fusion.pattern import Match, op, var
-from autofusion.fusion.rule import Builder, Refusal, RewriteRule, Stage
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import attribute
+from autofusion.rules import (
+    Builder,
+    Match,
+    Refusal,
+    RewriteRule,
+    Stage,
+    arrow,
+    axis_vector,
+    constant_hint,
+    is_float,
+    is_parameter,
+    not_constant,
+    op,
+    var,
+)
 from autofusion_rules_conv.linear import Layer, describe, fitted, input_factor, rebuild, scaled
 
 

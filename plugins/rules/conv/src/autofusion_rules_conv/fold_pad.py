@@ -7,11 +7,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from autofusion.fusion.facts import arrow, ints, normal_axis, not_constant, scalar
-from autofusion.fusion.pattern import Match, op, var
-from autofusion.fusion.rule import Builder, Refusal, RewriteRule, Stage
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import attribute
+from autofusion.rules import (
+    Builder,
+    Match,
+    Refusal,
+    RewriteRule,
+    Stage,
+    arrow,
+    ints,
+    normal_axis,
+    not_constant,
+    op,
+    scalar,
+    var,
+)
 
 NON_NEGATIVE = frozenset({"Abs", "Exp", "HardSigmoid", "Relu", "Sigmoid", "Softplus", "Sqrt"})
 """Operators whose results are never below zero."""

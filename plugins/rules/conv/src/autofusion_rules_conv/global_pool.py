@@ -5,11 +5,9 @@ Pooling works on feature maps in whatever layout the convolutions leave them; a 
 
 from __future__ import annotations
 
-from autofusion.fusion.facts import ints, is_float, normal_axis
-from autofusion.fusion.pattern import Match, op, var
-from autofusion.fusion.rule import Builder, RewriteRule, Stage
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import attribute
+from autofusion.rules import Builder, Match, RewriteRule, Stage, ints, is_float, normal_axis, op, var
 
 
 def _over_space(node: Node) -> bool:

@@ -13,11 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.fusion.facts import axis_vector, constant_hint, is_float, not_constant, spread
-from autofusion.fusion.pattern import Operand, const, either, op
-from autofusion.fusion.rule import Builder, Refusal
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import attribute
+from autofusion.rules import (
+    Builder,
+    Operand,
+    Refusal,
+    axis_vector,
+    const,
+    constant_hint,
+    either,
+    is_float,
+    not_constant,
+    op,
+    spread,
+)
 
 CONVS = ("Conv", "ConvTranspose")
 LINEAR = (*CONVS, "Gemm", "MatMul")

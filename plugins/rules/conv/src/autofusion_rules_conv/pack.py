@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autofusion.fusion.rule import RulePack
+from autofusion.rules import RulePack
 from autofusion_rules_conv import batch_norm, epilogue, fold_affine, fold_input, fold_pad, global_pool
 
 PACK = RulePack(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from autofusion.plugins import hookimpl
+from autofusion.rules import hookimpl
 
 if TYPE_CHECKING:
-    from autofusion.fusion.rule import RulePack
+    from autofusion.rules import RulePack
 
 known_failures = {
     "test_never_worse[layout.lift_transpose]": "a Transpose before a node that narrows moves more bytes",

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.fusion.facts import ints, normal_axis
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import OpClass, attribute, op_class
+from autofusion.rules import ints, normal_axis
 
 Perm = tuple[int, ...]
 

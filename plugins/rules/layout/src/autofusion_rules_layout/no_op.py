@@ -6,11 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from autofusion.fusion.facts import ints, same_shape
-from autofusion.fusion.pattern import Match, op, var
-from autofusion.fusion.rule import Builder, Refusal, RewriteRule
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import attribute
+from autofusion.rules import Builder, Match, Refusal, RewriteRule, ints, op, same_shape, var
 
 
 def _always(node: Node) -> bool:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from autofusion.fusion.facts import same_dim
-from autofusion.fusion.pattern import Match, op, var
-from autofusion.fusion.rule import Builder, RewriteRule, Stage
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.types import Shape
+from autofusion.rules import Builder, Match, RewriteRule, Stage, op, same_dim, var
 
 RESHAPES = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
 

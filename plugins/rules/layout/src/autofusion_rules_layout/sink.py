@@ -18,10 +18,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from autofusion.fusion.pattern import Match, op
-from autofusion.fusion.rule import Builder, RewriteRule, Stage
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import OpClass, op_class
+from autofusion.rules import Builder, Match, RewriteRule, Stage, op
 from autofusion_rules_layout.axes import (
     Moved,
     Operand,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from autofusion.fusion.facts import permuted, same_shape
-from autofusion.fusion.pattern import Match, op, var
-from autofusion.fusion.rule import Builder, RewriteRule, Stage
 from autofusion.ir.graph import Node, Value
+from autofusion.rules import Builder, Match, RewriteRule, Stage, op, permuted, same_shape, var
 from autofusion_rules_layout.axes import perm_of
 from autofusion_rules_layout.reshape import RESHAPES, reshape_to, target_of
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from autofusion.fusion.facts import same_shape
-from autofusion.fusion.pattern import Match, op
-from autofusion.fusion.rule import Builder, RewriteRule, Stage
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import OpClass, find, known_names, op_class
 from autofusion.ir.types import Shape
+from autofusion.rules import Builder, Match, RewriteRule, Stage, op, same_shape
 from autofusion_rules_layout.axes import is_single
 from autofusion_rules_layout.reshape import RESHAPES
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import math
 
-from autofusion.fusion.facts import is_float, scalar
-from autofusion.fusion.pattern import Match, const, either, op, var
-from autofusion.fusion.rule import Builder, Refusal, RewriteRule
 from autofusion.ir.graph import Value
+from autofusion.rules import Builder, Match, Refusal, RewriteRule, const, either, is_float, op, scalar, var
 
 _X = var("x", where=is_float)
 _LOW, _HIGH = var("low", optional=True), var("high", optional=True)

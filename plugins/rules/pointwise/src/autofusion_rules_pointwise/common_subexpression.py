@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.fusion.pattern import COMMUTATIVE, Match, op
-from autofusion.fusion.rule import Builder, RewriteRule, Stage
 from autofusion.ir.graph import FUSED, Graph, Node, Value
 from autofusion.ir.operators import find, known_names
+from autofusion.rules import COMMUTATIVE, Builder, Match, RewriteRule, Stage, op
 
 _MOST_CONSUMERS = 64
 """A value with more consumers is not searched, so that matching stays linear."""

@@ -8,10 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from autofusion.fusion.facts import is_float
-from autofusion.fusion.pattern import Either, Match, Operand, const, either, op, var
-from autofusion.fusion.rule import Builder, RewriteRule
 from autofusion.ir.graph import Value
+from autofusion.rules import Builder, Either, Match, Operand, RewriteRule, const, either, is_float, op, var
 
 _X = var("x", where=is_float)
 _HALF = const("half", 0.5)

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from autofusion.fusion.facts import is_float, scalar
-from autofusion.fusion.pattern import Either, Match, Operand, const, either, op, var
-from autofusion.fusion.rule import Builder, Refusal, RewriteRule
 from autofusion.ir.graph import Node, Value
+from autofusion.rules import (
+    Builder,
+    Either,
+    Match,
+    Operand,
+    Refusal,
+    RewriteRule,
+    const,
+    either,
+    is_float,
+    op,
+    scalar,
+    var,
+)
 
 _X = var("x", where=is_float)
 _SIX, _SIXTH = const("six", 6.0), const("sixth", 1 / 6)

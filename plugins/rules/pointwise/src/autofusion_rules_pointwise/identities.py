@@ -6,10 +6,8 @@ integers, and sums are never reassociated.
 
 from __future__ import annotations
 
-from autofusion.fusion.facts import is_float
-from autofusion.fusion.pattern import Match, const, op, var
-from autofusion.fusion.rule import Builder, RewriteRule
 from autofusion.ir.graph import Node, Value
+from autofusion.rules import Builder, Match, RewriteRule, const, is_float, op, var
 
 
 def _operand(match: Match, builder: Builder) -> list[Value]:

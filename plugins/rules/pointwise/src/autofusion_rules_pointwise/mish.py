@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from autofusion.fusion.facts import is_float
-from autofusion.fusion.pattern import const, either, op, var
-from autofusion.fusion.rule import RewriteRule
+from autofusion.rules import RewriteRule, const, either, is_float, op, var
 
 _X = var("x", where=is_float)
 _SOFTPLUS = either(op("Softplus", _X), op("Log", op("Add", op("Exp", _X), const("one", 1.0))))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from autofusion.fusion.facts import fits_into, is_float
-from autofusion.fusion.pattern import Match, const, either, op, var
-from autofusion.fusion.rule import Builder, Refusal, RewriteRule
 from autofusion.ir.graph import Value
+from autofusion.rules import Builder, Match, Refusal, RewriteRule, const, either, fits_into, is_float, op, var
 
 _X = var("x", where=is_float)
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autofusion.fusion.facts import is_float_type
-from autofusion.fusion.growth import backward, forward
-from autofusion.fusion.rule import FuseRule, Refusal, Region
 from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
+from autofusion.rules import FuseRule, Refusal, Region, backward, forward, is_float_type
 from autofusion_rules_pointwise.region import of_shape
 
 REDUCTIONS = frozenset(

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from autofusion.fusion.facts import is_float_type
-from autofusion.fusion.growth import backward
-from autofusion.fusion.rule import FuseRule, Refusal, Region
 from autofusion.ir.graph import Node
 from autofusion.ir.operators import OpClass, find
 from autofusion.ir.types import Shape, TensorType
+from autofusion.rules import FuseRule, Refusal, Region, backward, is_float_type
 
 _NOT_ARITHMETIC = frozenset({"Identity"})
 

@@ -11,13 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autofusion.fusion.epilogue import any_broadcast, joining
-from autofusion.fusion.facts import arrow, is_float_type, normal_axis, scalar
-from autofusion.fusion.growth import backward
-from autofusion.fusion.rule import FuseRule, Refusal, Region
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import attribute
 from autofusion.ir.types import TensorType
+from autofusion.rules import (
+    FuseRule,
+    Refusal,
+    Region,
+    any_broadcast,
+    arrow,
+    backward,
+    is_float_type,
+    joining,
+    normal_axis,
+    scalar,
+)
 
 
 def _attention(anchor: Node) -> Iterator[Region | Refusal]:

@@ -8,11 +8,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from autofusion.fusion.facts import fits_into, is_float, is_parameter, not_constant
-from autofusion.fusion.pattern import Match, either, op, var
-from autofusion.fusion.rule import Builder, Refusal, RewriteRule, Stage
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import attribute
+from autofusion.rules import (
+    Builder,
+    Match,
+    Refusal,
+    RewriteRule,
+    Stage,
+    either,
+    fits_into,
+    is_float,
+    is_parameter,
+    not_constant,
+    op,
+    var,
+)
 
 
 def _foldable(node: Node) -> bool:

@@ -8,11 +8,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from autofusion.fusion.facts import ints, normal_axis
-from autofusion.fusion.pattern import Either, Match, Operand, const, either, op, var
-from autofusion.fusion.rule import Builder, Refusal, RewriteRule
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import attribute
+from autofusion.rules import (
+    Builder,
+    Either,
+    Match,
+    Operand,
+    Refusal,
+    RewriteRule,
+    const,
+    either,
+    ints,
+    normal_axis,
+    op,
+    var,
+)
 
 _DTYPES = frozenset({"float32", "float16", "bfloat16"})
 """The statistics of the normalisation operators are single precision: no recomposition for double."""

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from autofusion.fusion.facts import arrow, constant_hint, is_parameter, normal_axis, not_constant
-from autofusion.fusion.pattern import Match, op, var
-from autofusion.fusion.rule import Builder, Refusal, RewriteRule
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import attribute
+from autofusion.rules import (
+    Builder,
+    Match,
+    Refusal,
+    RewriteRule,
+    arrow,
+    constant_hint,
+    is_parameter,
+    normal_axis,
+    not_constant,
+    op,
+    var,
+)
 
 NORMS = ("LayerNormalization", "RMSNormalization")
 

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from autofusion.fusion.epilogue import any_broadcast, follow
-from autofusion.fusion.growth import Joins, backward
-from autofusion.fusion.rule import FuseRule, Refusal, Region
 from autofusion.ir.graph import Node
+from autofusion.rules import FuseRule, Joins, Refusal, Region, any_broadcast, backward, follow
 
 ANCHORS = frozenset(
     {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autofusion.fusion.rule import RulePack
+from autofusion.rules import RulePack
 from autofusion_rules_transformer import (
     attention,
     gemm,

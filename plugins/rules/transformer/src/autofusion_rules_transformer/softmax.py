@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from autofusion.fusion.facts import ints, is_float, normal_axis
-from autofusion.fusion.pattern import Match, either, op, var
-from autofusion.fusion.rule import Builder, Refusal, RewriteRule
 from autofusion.ir.graph import Value
 from autofusion.ir.operators import attribute
+from autofusion.rules import Builder, Match, Refusal, RewriteRule, either, ints, is_float, normal_axis, op, var
 
 _X = var("x", where=is_float)
 _SHIFTED = op("Sub", _X, op("ReduceMax", _X, open_inputs=True, name="max"), name="shifted")

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autofusion.fusion.epilogue import any_broadcast, joining
-from autofusion.fusion.facts import is_float_type
-from autofusion.fusion.growth import backward, forward
-from autofusion.fusion.rule import FuseRule, Refusal, Region
 from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
+from autofusion.rules import FuseRule, Refusal, Region, any_broadcast, backward, forward, is_float_type, joining
 
 
 def _softmax(anchor: Node) -> Iterator[Region | Refusal]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from autofusion.fusion.facts import is_float, is_parameter, same_dim, same_shape
-from autofusion.fusion.pattern import Match, op, var
-from autofusion.fusion.rule import Builder, RewriteRule
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import attribute
+from autofusion.rules import Builder, Match, RewriteRule, is_float, is_parameter, op, same_dim, same_shape, var
 
 _RESHAPES = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
 

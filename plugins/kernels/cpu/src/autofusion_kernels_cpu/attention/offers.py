@@ -8,11 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from autofusion.cost.target import Target
-from autofusion.errors import KernelError
 from autofusion.ir.graph import FUSED, Node
 from autofusion.ir.operators import work
-from autofusion.lowering.contract import BindContext, Numerics, Offer, Operand, Refused, TensorView
+from autofusion.kernels import BindContext, KernelError, Numerics, Offer, Operand, Refusal, Target, TensorView
 from autofusion_kernels_cpu import estimate
 from autofusion_kernels_cpu.attention.kernel import PARAMETERS, Form, address, scratch_layout
 from autofusion_kernels_cpu.attention.problem import Attention, attention_of
@@ -26,13 +24,13 @@ from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
 KIND = "attention"
 
 
-def offers(node: Node, target: Target) -> list[Offer] | Refused:
+def offers(node: Node, target: Target) -> list[Offer] | Refusal:
     """One offer for float32 attention on plain tensors: any head length, any number of queries and keys."""
     if node.op != FUSED or node.attrs.get("kind") != KIND:
-        return Refused(f"it is no fused node of kind '{KIND}'")
+        return Refusal(f"it is no fused node of kind '{KIND}'")
     problem = attention_of(node)
     if isinstance(problem, str):
-        return Refused(problem)
+        return Refusal(problem)
     isa = host_isa(target.isa)
     seconds, workers = _estimate(node, problem, isa, target)
     return [

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from autofusion.errors import KernelError
+from autofusion.kernels import KernelError
 
 
 class UnsupportedIsaError(KernelError):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autofusion.ir.graph import Node, Value
-from autofusion.lowering.contract import Layout, Operand, TensorView
+from autofusion.kernels import Layout, Operand, TensorView
 from autofusion_kernels_cpu.codegen.epilogue import Epilogue, OperandKind, epilogue_of
 from autofusion_kernels_cpu.codegen.region import body_of
 from autofusion_kernels_cpu.conv.geometry import AXES, Geometry, geometry_of

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from autofusion.cost.target import Target
-from autofusion.lowering.contract import BindContext, TensorView
+from autofusion.kernels import BindContext, Target, TensorView
 from autofusion_kernels_cpu.codegen.epilogue import OperandKind
 from autofusion_kernels_cpu.codegen.isa import Isa, host_isa
 from autofusion_kernels_cpu.conv import generator

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autofusion.cost.target import Target
-from autofusion.lowering.contract import BindContext, TensorView
+from autofusion.kernels import BindContext, Target, TensorView
 from autofusion_kernels_cpu.conv import generator
 from autofusion_kernels_cpu.conv.anchored import Anchored, Strided
 from autofusion_kernels_cpu.conv.direct import Binding, Form, offset

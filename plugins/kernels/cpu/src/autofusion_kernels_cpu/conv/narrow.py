@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autofusion.lowering.contract import BindContext, TensorView
+from autofusion.kernels import BindContext, TensorView
 from autofusion_kernels_cpu.codegen.epilogue import Epilogue, OperandKind
 from autofusion_kernels_cpu.codegen.isa import Isa, host_isa
 from autofusion_kernels_cpu.conv import generator

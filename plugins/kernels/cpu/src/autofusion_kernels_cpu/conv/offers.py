@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autofusion.cost.target import Target
 from autofusion.ir.graph import Node, Value
-from autofusion.lowering.contract import Layout, Numerics, Offer, Operand, Refused
+from autofusion.kernels import Layout, Numerics, Offer, Operand, Refusal, Target
 from autofusion_kernels_cpu.codegen.isa import host_isa
 from autofusion_kernels_cpu.conv import direct, image, narrow, winograd
 from autofusion_kernels_cpu.conv.anchored import Anchored, anchored
@@ -15,11 +14,11 @@ from autofusion_kernels_cpu.conv.price import seconds, useful_threads
 from autofusion_kernels_cpu.conv.products import Interleave
 
 
-def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
+def offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
     """All algorithms that can run the node, on blocked tensors, and on a plain image if it has few channels."""
     parts = anchored(node)
     if isinstance(parts, str):
-        return Refused(parts)
+        return Refusal(parts)
     g = parts.geometry
     made = [_direct(parts, target, Form.DEPTHWISE if g.is_depthwise else Form.BLOCKED)]
     # An epilogue that reads the image as well wants it in blocks.

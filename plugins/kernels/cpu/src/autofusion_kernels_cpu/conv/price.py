@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autofusion.cost.target import Target
+from autofusion.kernels import Target
 from autofusion_kernels_cpu.estimate import LAUNCH_SECONDS, bandwidth
 
 EXPOSED = 0.4

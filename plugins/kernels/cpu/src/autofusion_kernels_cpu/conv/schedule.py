@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autofusion.cost.target import Target
+from autofusion.kernels import Target
 from autofusion_kernels_cpu.conv.tasks import Schedule
 
 CHUNK_BYTES = 72 << 10

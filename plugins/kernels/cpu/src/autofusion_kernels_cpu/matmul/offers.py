@@ -8,11 +8,19 @@ from functools import partial
 
 import numpy as np
 
-from autofusion.cost.target import Target
-from autofusion.errors import KernelError
 from autofusion.ir.graph import FUSED, Node
 from autofusion.ir.operators import work
-from autofusion.lowering.contract import BindContext, Numerics, Offer, Operand, Refused, TensorView, dense_strides
+from autofusion.kernels import (
+    BindContext,
+    KernelError,
+    Numerics,
+    Offer,
+    Operand,
+    Refusal,
+    Target,
+    TensorView,
+    dense_strides,
+)
 from autofusion_kernels_cpu import estimate
 from autofusion_kernels_cpu.codegen import nest
 from autofusion_kernels_cpu.codegen.isa import Isa, host_isa
@@ -38,13 +46,13 @@ KIND = "matmul"
 DIRECT_ROWS = 16
 
 
-def offers(node: Node, target: Target) -> list[Offer] | Refused:
+def offers(node: Node, target: Target) -> list[Offer] | Refusal:
     """Offers for a float32 matrix product, alone or with a pointwise epilogue."""
     if node.op == FUSED and node.attrs.get("kind") != KIND:
-        return Refused(f"kind '{node.attrs.get('kind')}' is not '{KIND}'")
+        return Refusal(f"kind '{node.attrs.get('kind')}' is not '{KIND}'")
     product = product_of(node)
     if isinstance(product, str):
-        return Refused(product)
+        return Refusal(product)
     isa = host_isa(target.isa)
     scratch = 0
     if product.constant is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autofusion.lowering.contract import PLAIN, TensorView
+from autofusion.kernels import PLAIN, TensorView
 
 
 class UnsupportedMove(Exception):

@@ -12,10 +12,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from autofusion.cost.target import Target
-from autofusion.errors import InputError
 from autofusion.ir.graph import Node
-from autofusion.lowering.contract import BindContext, Numerics, Offer, Operand, Refused, TensorView
+from autofusion.kernels import BindContext, InputError, Numerics, Offer, Operand, Refusal, Target, TensorView
 from autofusion_kernels_cpu.codegen import nest
 from autofusion_kernels_cpu.codegen.builder import Module
 from autofusion_kernels_cpu.codegen.isa import Isa
@@ -57,17 +55,17 @@ def _function(isa: Isa, index_bytes: int) -> int:
     return jit().kernel(lookup_kernel(isa, index_bytes))
 
 
-def lookup_offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
+def lookup_offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
     """Gather by int32 or int64 indices that are not constant."""
     type_, indices, out = static(node, 0), static(node, 1), result(node)
     if type_ is None or indices is None or out is None:
-        return Refused("its shapes are not static")
+        return Refusal("its shapes are not static")
     shape = type_.static_shape
     axis = int(node.attr("axis", 0)) % len(shape)
     if indices.dtype.itemsize not in (4, 8) or indices.dtype.kind != "i":
-        return Refused(f"its indices are {indices.dtype}, only int32 and int64 are supported")
+        return Refusal(f"its indices are {indices.dtype}, only int32 and int64 are supported")
     if not shape[axis] and out.numel:
-        return Refused("it looks up an axis without elements")
+        return Refusal("it looks up an axis without elements")
     run = math.prod(shape[axis + 1 :]) * type_.dtype.itemsize
     estimate = roofline(target, 0, 2 * out.nbytes)
     params = parameters([math.prod(shape[:axis]), indices.numel, shape[axis], run, estimate.workers])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import PLAIN, Buffer, BufferKind, Layout, TensorView, dense_strides
+from autofusion.kernels import PLAIN, Buffer, BufferKind, Layout, TensorView, dense_strides
 from autofusion_kernels_cpu.movement.steps import Move
 
 Views = Sequence[TensorView | None]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autofusion.cost.target import Target
 from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import (
+from autofusion.kernels import (
     PLAIN,
     BindContext,
     BindFunction,
@@ -15,7 +14,8 @@ from autofusion.lowering.contract import (
     Numerics,
     Offer,
     Operand,
-    Refused,
+    Refusal,
+    Target,
     TensorView,
 )
 from autofusion_kernels_cpu.movement.box import UnsupportedMove
@@ -29,20 +29,20 @@ from autofusion_kernels_cpu.support import constant, operands, result, static
 ITEMSIZES = (1, 2, 4, 8)
 
 
-def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
+def offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
     """Movement of elements of 1, 2, 4 or 8 bytes on plain tensors, and of float32 on blocked ones."""
     type_ = static(node, 0)
     outs = [result(node, i) for i in range(len(node.outputs))]
     if type_ is None or any(out is None for out in outs):
-        return Refused("its shapes are not static")
+        return Refusal("its shapes are not static")
     if type_.dtype.kind == "O" or type_.dtype.itemsize not in ITEMSIZES:
-        return Refused(f"it moves elements of type {type_.dtype}")
+        return Refusal(f"it moves elements of type {type_.dtype}")
     if node.op == "Gather" and constant(node, 1) is None:
         return lookup_offers(node, target)
     try:
         movement = MOVEMENTS[node.op](node)
     except UnsupportedMove as reason:
-        return Refused(str(reason))
+        return Refusal(str(reason))
     made: list[Offer] = []
     refusals: list[str] = []
     for source, out in movement.layouts:
@@ -54,7 +54,7 @@ def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
             continue
         if offer is not None:
             made.append(offer)
-    return made or Refused(refusals[0])
+    return made or Refusal(refusals[0])
 
 
 def _can_block(type_: TensorType) -> bool:

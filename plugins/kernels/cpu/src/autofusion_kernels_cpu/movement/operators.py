@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from autofusion.ir.graph import Node
-from autofusion.lowering.contract import PLAIN, TensorView, dense_strides
+from autofusion.kernels import PLAIN, TensorView, dense_strides
 from autofusion_kernels_cpu.movement.box import Box, Region, UnsupportedMove, region_boxes
 from autofusion_kernels_cpu.movement.movement import Movement, Stages, Views
 from autofusion_kernels_cpu.movement.pad import pad

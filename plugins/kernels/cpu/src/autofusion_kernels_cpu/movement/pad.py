@@ -12,7 +12,7 @@ import numpy as np
 
 from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
-from autofusion.lowering.contract import PLAIN, Buffer, BufferKind, TensorView
+from autofusion.kernels import PLAIN, Buffer, BufferKind, TensorView
 from autofusion_kernels_cpu.movement.box import Region, UnsupportedMove, region_boxes
 from autofusion_kernels_cpu.movement.movement import Movement, Stages, Views
 from autofusion_kernels_cpu.movement.steps import Move

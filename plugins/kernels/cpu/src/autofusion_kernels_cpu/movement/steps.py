@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from autofusion.cost.target import Target
-from autofusion.lowering.contract import TensorView
+from autofusion.kernels import Target, TensorView
 from autofusion_kernels_cpu.codegen.builder import Module
 from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.estimate import roofline

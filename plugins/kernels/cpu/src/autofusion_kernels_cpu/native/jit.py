@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from autofusion.errors import KernelError
+from autofusion.kernels import KernelError
 from autofusion_kernels_cpu.codegen.builder import Module
 from autofusion_kernels_cpu.codegen.isa import Isa
 

@@ -18,7 +18,7 @@ import weakref
 
 import numpy as np
 
-from autofusion.errors import OptionError
+from autofusion.kernels import OptionError
 from autofusion_kernels_cpu.codegen.isa import host_isa
 from autofusion_kernels_cpu.native import interpreter
 from autofusion_kernels_cpu.native.jit import jit

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autofusion.errors import KernelError
-from autofusion.lowering.contract import BufferKind, Memory, NotFinite, TensorView
+from autofusion.kernels import BufferKind, KernelError, Memory, NotFinite, TensorView
 from autofusion_kernels_cpu.native.pool import Pool, clock_hertz
 from autofusion_kernels_cpu.native.pool import pool as shared_pool
 

@@ -7,9 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from autofusion.cost.target import Target
 from autofusion.ir.graph import FUSED, Node
-from autofusion.lowering.contract import (
+from autofusion.kernels import (
     PLAIN,
     BindContext,
     BufferKind,
@@ -17,7 +16,8 @@ from autofusion.lowering.contract import (
     Numerics,
     Offer,
     Operand,
-    Refused,
+    Refusal,
+    Target,
     TensorView,
 )
 from autofusion_kernels_cpu.codegen import nest
@@ -41,21 +41,21 @@ _INEXACT = frozenset(
 )
 
 
-def offers(node: Node, target: Target) -> list[Offer] | Refused:
+def offers(node: Node, target: Target) -> list[Offer] | Refusal:
     """Offers for a pointwise operator, or a fused node of kind ``pointwise`` with any operands and results."""
     if node.op == FUSED and node.attrs.get("kind") != KIND:
-        return Refused(f"kind '{node.attrs.get('kind')}' is not '{KIND}'")
+        return Refusal(f"kind '{node.attrs.get('kind')}' is not '{KIND}'")
     region = region_of(node)
     if isinstance(region, str):
-        return Refused(region)
+        return Refusal(region)
     if not region.results or not region.nodes:
-        return Refused("the region computes nothing")
+        return Refusal("the region computes nothing")
     space = np.broadcast_shapes(
         *(leaf.shape for leaf in region.leaves), *(v.tensor.static_shape for v in region.results)
     )
     for value in region.results:
         if value.tensor.static_shape != space:
-            return Refused(f"result '{value.name}' is {list(value.tensor.static_shape)} in a region over {list(space)}")
+            return Refusal(f"result '{value.name}' is {list(value.tensor.static_shape)} in a region over {list(space)}")
     isa = host_isa(target.isa)
     found = [_offer(node, region, space, PLAIN, target, isa)]
     blocked = _blocked_operands(region, space, isa.lanes)

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from autofusion.cost.target import Target
 from autofusion.ir.graph import Node
-from autofusion.lowering.contract import (
+from autofusion.kernels import (
     BindContext,
     BindFunction,
     Layout,
     Numerics,
     Offer,
     Operand,
-    Refused,
+    Refusal,
+    Target,
     TensorView,
 )
 from autofusion_kernels_cpu.codegen.isa import Isa
@@ -30,18 +30,18 @@ from autofusion_kernels_cpu.support import isa_of, operands, parameters, result,
 OPERATORS = {"MaxPool": "max", "AveragePool": "average", "GlobalMaxPool": "max", "GlobalAveragePool": "average"}
 
 
-def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
+def offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
     """Pooling of float32 over one to three spatial axes, blocked or plain."""
     type_, out = static(node, 0), result(node)
     if type_ is None or out is None:
-        return Refused("its shapes are not static")
+        return Refusal("its shapes are not static")
     if type_.dtype != np.float32:
-        return Refused(f"it pools {type_.dtype}, only float32 is supported")
+        return Refusal(f"it pools {type_.dtype}, only float32 is supported")
     rank = len(type_.static_shape)
     if not 3 <= rank <= 5:
-        return Refused(f"it has {rank - 2} spatial axes, only 1 to 3 are supported")
+        return Refusal(f"it has {rank - 2} spatial axes, only 1 to 3 are supported")
     if used_results(node) > 1:
-        return Refused("its result 'Indices' is used")
+        return Refusal("its result 'Indices' is used")
     kind = OPERATORS[node.op]
     axes = window_axes(node, type_.static_shape, out.static_shape)
     include_pad = bool(node.attr("count_include_pad", 0))

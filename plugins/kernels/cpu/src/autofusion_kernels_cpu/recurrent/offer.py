@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from autofusion.cost.target import Target
 from autofusion.ir.graph import Node
-from autofusion.lowering.contract import BindContext, Offer, Operand, Refused, TensorView
+from autofusion.kernels import BindContext, Offer, Operand, Refusal, Target, TensorView
 from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.estimate import roofline
 from autofusion_kernels_cpu.native.jit import jit
@@ -65,10 +64,10 @@ class _Layer:
         return places | {"end": at}
 
 
-def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
+def offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
     """LSTM, GRU and RNN of float32 with constant weights."""
     layer = _layer(node, target.lanes)
-    if isinstance(layer, Refused):
+    if isinstance(layer, Refusal):
         return layer
     rows = layer.time * layer.batch
     directions = len(layer.reverse)
@@ -89,28 +88,28 @@ def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
     ]
 
 
-def _layer(node: Node, lanes: int) -> _Layer | Refused:
+def _layer(node: Node, lanes: int) -> _Layer | Refusal:
     x, r = static(node, 0), static(node, 2)
     if x is None or r is None or any(v is not None and static(node, i) is None for i, v in enumerate(node.inputs)):
-        return Refused("its shapes are not static")
+        return Refusal("its shapes are not static")
     if x.dtype != np.float32:
-        return Refused(f"it computes in {x.dtype}, only float32 is supported")
+        return Refusal(f"it computes in {x.dtype}, only float32 is supported")
     for index, name in ((1, "W"), (2, "R"), (3, "B"), (7, "P")):
         if node.operand(index) is not None and constant(node, index) is None:
-            return Refused(f"its operand '{name}' is not constant")
+            return Refusal(f"its operand '{name}' is not constant")
     if node.attr("input_forget", 0):
-        return Refused("it couples its input and forget gates")
+        return Refusal("it couples its input and forget gates")
     directions, _, hidden = r.static_shape
     batch_first = bool(node.attr("layout", 0))
     time, batch, inputs = x.static_shape
     if batch_first:
         time, batch = batch, time
     if not time:
-        return Refused("its sequences have no steps")
+        return Refusal("its sequences have no steps")
     try:
         functions = activations(node, _DEFAULTS[node.op], directions)
     except UnknownActivation as name:
-        return Refused(f"there is no activation '{name}'")
+        return Refusal(f"there is no activation '{name}'")
     direction = node.attr("direction") or "forward"
     reverse = (False, True) if direction == "bidirectional" else (direction == "reverse",)
     every = slice(0, _GATES[node.op])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autofusion.cost.target import Target
 from autofusion.ir.graph import Node
-from autofusion.lowering.contract import Offer, Refused
+from autofusion.kernels import Offer, Refusal, Target
 from autofusion_kernels_cpu.reduction import lrn
 from autofusion_kernels_cpu.reduction import offers as sweeping
 from autofusion_kernels_cpu.reduction.problem import ANCHORS
@@ -14,7 +13,7 @@ from autofusion_kernels_cpu.reduction.problem import ANCHORS
 OPERATORS = (lrn.OPERATOR, *sorted(ANCHORS))
 
 
-def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
+def offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
     """Offers for a node of one of ``OPERATORS`` or a fused kind of the family."""
     return (lrn if node.op == lrn.OPERATOR else sweeping).offers(node, target)
 

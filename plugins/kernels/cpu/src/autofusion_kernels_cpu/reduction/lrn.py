@@ -8,10 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from autofusion.cost.target import Target
 from autofusion.ir.graph import Node
 from autofusion.ir.operators import attribute
-from autofusion.lowering.contract import BindContext, Numerics, Offer, Operand, Refused, TensorView
+from autofusion.kernels import BindContext, Numerics, Offer, Operand, Refusal, Target, TensorView
 from autofusion_kernels_cpu.codegen import nest, vmath
 from autofusion_kernels_cpu.codegen.builder import Function, Module
 from autofusion_kernels_cpu.codegen.isa import Isa, host_isa
@@ -24,14 +23,14 @@ from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
 OPERATOR = "LRN"
 
 
-def offers(node: Node, target: Target) -> list[Offer] | Refused:
+def offers(node: Node, target: Target) -> list[Offer] | Refusal:
     """One offer for float32 of any rank from 2 on."""
     x = node.inputs[0]
     assert x is not None
     if x.tensor.dtype != np.float32:
-        return Refused(f"it normalises {x.tensor.dtype}, only float32 is supported")
+        return Refusal(f"it normalises {x.tensor.dtype}, only float32 is supported")
     if len(x.tensor.static_shape) < 2:
-        return Refused("it has no channels")
+        return Refusal("it has no channels")
     estimate = node_estimate(node, target)
     return [
         Offer(

@@ -8,16 +8,16 @@ from functools import partial
 
 import numpy as np
 
-from autofusion.cost.target import Target
 from autofusion.ir.graph import FUSED, Node, Value
-from autofusion.lowering.contract import (
+from autofusion.kernels import (
     PLAIN,
     BindContext,
     Layout,
     Numerics,
     Offer,
     Operand,
-    Refused,
+    Refusal,
+    Target,
     TensorView,
 )
 from autofusion_kernels_cpu.codegen import nest
@@ -37,16 +37,16 @@ KINDS = {"reduction": TO_ROWS, "softmax": frozenset(SOFTMAX), "layer_norm": froz
 MAX_PARTS = 4
 
 
-def offers(node: Node, target: Target) -> list[Offer] | Refused:
+def offers(node: Node, target: Target) -> list[Offer] | Refusal:
     """Offers on plain tensors, and on channel-blocked ones where only spatial axes are reduced."""
     kind = node.attrs.get("kind") if node.op == FUSED else None
     if node.op == FUSED and kind not in KINDS:
-        return Refused(f"kind '{kind}' is none of {', '.join(KINDS)}")
+        return Refusal(f"kind '{kind}' is none of {', '.join(KINDS)}")
     problem = problem_of(node)
     if isinstance(problem, str):
-        return Refused(problem)
+        return Refusal(problem)
     if kind is not None and problem.anchor.op not in KINDS[kind]:
-        return Refused(f"operator '{problem.anchor.op}' is no anchor of kind '{kind}'")
+        return Refusal(f"operator '{problem.anchor.op}' is no anchor of kind '{kind}'")
     isa = host_isa(target.isa)
     found = [_offer(node, problem, PLAIN, PLAIN, isa, target)]
     blocked = Layout(isa.lanes)

@@ -8,16 +8,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from autofusion.cost.target import Target
 from autofusion.ir.graph import Node
-from autofusion.lowering.contract import (
+from autofusion.kernels import (
     BindContext,
     BindFunction,
     Layout,
     Numerics,
     Offer,
     Operand,
-    Refused,
+    Refusal,
+    Target,
     TensorView,
     dense_strides,
 )
@@ -33,27 +33,27 @@ MAX_TAPS = 16
 """Input pixels mixed into an output pixel; beyond, registers run out and code grows."""
 
 
-def offers(node: Node, target: Target) -> Sequence[Offer] | Refused:
+def offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
     """Resize of the last one to three axes: float32, or any four-byte elements with mode nearest."""
     type_, out = static(node, 0), result(node)
     if type_ is None or out is None:
-        return Refused("its shapes are not static")
+        return Refusal("its shapes are not static")
     shape, made = type_.static_shape, out.static_shape
     if not shape:
-        return Refused("its operand is a scalar")
+        return Refusal("its operand is a scalar")
     nearest = (node.attr("mode") or "nearest") == "nearest"
     if type_.dtype != np.float32 and not (nearest and type_.dtype.itemsize == 4):
-        return Refused(f"it resizes {type_.dtype}, only float32 (or four-byte elements by mode 'nearest') is supported")
+        return Refusal(f"it resizes {type_.dtype}, only float32 (or four-byte elements by mode 'nearest') is supported")
     try:
         taps = axis_taps(node, shape, made)
     except UnsupportedResize as reason:
-        return Refused(str(reason))
+        return Refusal(str(reason))
     changed = [i for i, (t, s) in enumerate(zip(taps, shape, strict=True)) if not _is_identity(t, s)]
     if any(axis < len(shape) - 3 for axis in changed):
-        return Refused("it resizes more than the last three axes")
+        return Refusal("it resizes more than the last three axes")
     total = math.prod(t.count for t in taps)
     if total > MAX_TAPS:
-        return Refused(f"it mixes {total} pixels into one, at most {MAX_TAPS} are supported")
+        return Refusal(f"it mixes {total} pixels into one, at most {MAX_TAPS} are supported")
     answers = []
     # A tap is a load and a multiply-add.
     flops, nbytes = 4.0 * out.numel * total, float(type_.nbytes + out.nbytes)

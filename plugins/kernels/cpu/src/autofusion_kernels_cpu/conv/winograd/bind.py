@@ -8,8 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from autofusion.cost.target import Target
-from autofusion.lowering.contract import BindContext, NotFinite, TensorView
+from autofusion.kernels import BindContext, NotFinite, Target, TensorView
 from autofusion_kernels_cpu.codegen.epilogue import OperandKind
 from autofusion_kernels_cpu.codegen.isa import host_isa
 from autofusion_kernels_cpu.conv.anchored import Anchored, BoundOperand, Strided, bind_epilogue, strided

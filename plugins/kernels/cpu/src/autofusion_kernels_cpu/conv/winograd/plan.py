@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autofusion.cost.target import Target
+from autofusion.kernels import Target
 from autofusion_kernels_cpu.codegen.isa import host_isa
 from autofusion_kernels_cpu.conv.geometry import Geometry
 from autofusion_kernels_cpu.conv.price import seconds, useful_threads

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from autofusion.fusion.facts import arrow, is_float_type, private_hint
-from autofusion.fusion.growth import Growth, Joins, forward
-from autofusion.fusion.rule import Refusal, Region
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import OpClass, op_class
 from autofusion.ir.types import TensorType, Type
+from autofusion.refusal import Refusal
+from autofusion.rules.facts import arrow, is_float_type, private_hint
+from autofusion.rules.growth import Growth, Joins, forward
+from autofusion.rules.rule import Region
 
 Indexable = Callable[[tuple[int, ...], tuple[int, ...]], bool]
 """``(operand shape, result shape)``: can a kernel of this kind index such an operand while it writes the result?"""

@@ -27,9 +27,12 @@ from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
-from autofusion.cost.target import Target
+from autofusion.errors import KernelError
 from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType, Type
+from autofusion.kernels.target import Target
+from autofusion.numerics import Numerics
+from autofusion.refusal import Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +46,6 @@ class Layout:
 
 
 PLAIN = Layout()
-
-
-class Numerics(enum.Enum):
-    """How a kernel's result may differ from the reference kernels' result."""
-
-    EXACT = "exact"
-    """Bit for bit the same arithmetic."""
-    REASSOCIATED = "reassociated"
-    """The same arithmetic in another order, or fused multiply-adds."""
-    APPROXIMATE = "approximate"
-    """Another algorithm with a bounded error (Winograd, polynomial functions beyond 2 ulp). One that may spread what is
-    not finite to other results, or make another such number of it, raises ``NotFinite`` when it has met it.
-    """
-
-
-class NotFinite(Exception):
-    """No error: a kernel or segment says that its result does not count.
-
-    It has met NaN, an infinity or an overflow, which it does not treat as the operator says. The whole run is repeated
-    with kernels that are not APPROXIMATE.
-    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +128,12 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def constant_view(array: np.ndarray) -> TensorView:
+    """A plain view of an array."""
+    buffer = Buffer(BufferKind.CONSTANT, array.nbytes, array=array)
+    return TensorView(TensorType(array.dtype, array.shape), PLAIN, dense_strides(array.shape), buffer)
+
+
 PythonKernel = Callable[[Sequence[Any]], Sequence[Any]]
 """A bound kernel as a Python callable: operand arrays in (None where absent), freshly made results out.
 
@@ -155,18 +143,24 @@ None.
 """
 
 
+def _no_reference(node: Node, operands: Sequence[np.ndarray | None]) -> Sequence[np.ndarray]:
+    raise KernelError(f"no reference kernels are at hand to evaluate {node.label}")
+
+
 @dataclass(frozen=True, slots=True)
 class BindContext:
     """What a kernel may use while it is bound.
 
     ``cache`` lives as long as the session and is shared by its plans: packed weights belong there, keyed by
     ``(kernel, id(array), ...)`` with the array itself kept in the entry. ``scratch`` is a byte view (uint8, plain)
-    of the size that the offer asked for, private to this step while it runs, or None.
+    of the size that the offer asked for, private to this step while it runs, or None. ``reference`` runs one ordinary
+    node on arrays by the reference kernels (see ``evaluate``).
     """
 
     target: Target
     cache: dict[Any, Any]
     scratch: TensorView | None = None
+    reference: Callable[[Node, Sequence[np.ndarray | None]], Sequence[np.ndarray]] = _no_reference
 
 
 BindFunction = Callable[[BindContext, Sequence[TensorView | None], Sequence[TensorView]], Any]
@@ -192,13 +186,6 @@ class Offer:
     scratch: int = 0
     numerics: Numerics = Numerics.REASSOCIATED
     inplace: tuple[tuple[int, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """Why a pack cannot run a node; ``reason`` completes the sentence "cannot run it: ..."."""
-
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,8 +231,8 @@ class KernelPack(Protocol):
     launch_seconds: float
     """Cost of starting one step of this pack, paid per node: Python call overhead, or a native dispatch."""
 
-    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refused:
-        """Offers for a node with static operand types, best first; ``Refused`` if the pack cannot run it."""
+    def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refusal:
+        """Offers for a node with static operand types, best first; ``Refusal`` if the pack cannot run it."""
         ...
 
     def reorder(self, type_: TensorType, source: Operand, result: Operand, target: Target) -> Offer | None:

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.fusion.pattern import Match, Pattern
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.types import Type
+from autofusion.refusal import Refusal
+from autofusion.rules.pattern import Match, Pattern
 
 
 class Stage(enum.Enum):
@@ -36,22 +37,6 @@ class Level(enum.IntEnum):
     OFF = 0
     BASIC = 1
     FULL = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a site is not legal: a reason that names the culprits, and the node or value at fault.
-
-    ``hint`` says what would make it legal ("would fuse if dim 'n' were 1"), where that is known.
-    """
-
-    reason: str
-    culprit: Node | Value | None = None
-    hint: str = ""
-
-    def at(self, site: str) -> Refusal:
-        """The same refusal, with the place named in front of the reason."""
-        return Refusal(f"{site}: {self.reason}", self.culprit, self.hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +111,6 @@ class RulePack:
     version: str
     rules: tuple[Rule, ...]
     kinds: Mapping[str, str] = field(default_factory=dict)
-
-    def problems(self) -> list[str]:
-        """What is wrong with the rules, found without a model (names, operators, bound variables)."""
-        from autofusion.fusion.check import problems
-
-        return problems(self)
 
 
 class Builder:

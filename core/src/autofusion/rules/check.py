@@ -9,14 +9,12 @@ from __future__ import annotations
 import dis
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autofusion.errors import nearest
-from autofusion.fusion import pattern as p
 from autofusion.ir import operators
-
-if TYPE_CHECKING:
-    from autofusion.fusion.rule import FuseRule, RewriteRule, RulePack
+from autofusion.rules import pattern as p
+from autofusion.rules.rule import FuseRule, RewriteRule, RulePack
 
 _LOOKUPS = {"array": "value", "node": "node"}
 """Methods of Match that need a bound name, and what kind of name it is."""
@@ -24,8 +22,6 @@ _LOOKUPS = {"array": "value", "node": "node"}
 
 def problems(pack: RulePack) -> list[str]:
     """Everything that is wrong with the pack's rules, as sentences; empty if nothing is."""
-    from autofusion.fusion.rule import FuseRule, RewriteRule
-
     found: list[str] = []
     for index, rule in enumerate(pack.rules):
         if not isinstance(rule, RewriteRule | FuseRule):

@@ -1,0 +1,84 @@
+"""What an author of kernels needs: offers and layouts, the target machine, numerics, views, binding.
+
+A kernel pack says how a node runs and what that costs. It sees nodes (``autofusion.ir``) and never rules.
+docs/writing-a-kernel.md is the guide.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from autofusion import lazy
+from autofusion.hooks import hookimpl
+
+if TYPE_CHECKING:
+    from autofusion.errors import AutofusionError, GraphError, InputError, KernelError, OptionError, nearest
+    from autofusion.kernels.contract import (
+        PLAIN,
+        BindContext,
+        BindFunction,
+        BoundStep,
+        Buffer,
+        BufferKind,
+        KernelPack,
+        Layout,
+        Memory,
+        Offer,
+        Operand,
+        PythonKernel,
+        Segment,
+        TensorView,
+        constant_view,
+        dense_strides,
+        storable,
+    )
+    from autofusion.kernels.evaluation import evaluate
+    from autofusion.kernels.isa import cpu_flags, instruction_sets
+    from autofusion.kernels.target import Target
+    from autofusion.numerics import NotFinite, Numerics
+    from autofusion.refusal import Refusal
+
+__all__ = [
+    "PLAIN",
+    "AutofusionError",
+    "BindContext",
+    "BindFunction",
+    "BoundStep",
+    "Buffer",
+    "BufferKind",
+    "GraphError",
+    "InputError",
+    "KernelError",
+    "KernelPack",
+    "Layout",
+    "Memory",
+    "NotFinite",
+    "Numerics",
+    "Offer",
+    "Operand",
+    "OptionError",
+    "PythonKernel",
+    "Refusal",
+    "Segment",
+    "Target",
+    "TensorView",
+    "constant_view",
+    "cpu_flags",
+    "dense_strides",
+    "evaluate",
+    "hookimpl",
+    "instruction_sets",
+    "nearest",
+    "storable",
+]
+_MODULES = (
+    "autofusion.errors",
+    "autofusion.kernels.contract",
+    "autofusion.kernels.evaluation",
+    "autofusion.kernels.isa",
+    "autofusion.kernels.target",
+    "autofusion.numerics",
+    "autofusion.refusal",
+)
+
+
+def __getattr__(name: str) -> Any:
+    return lazy.find(name, __all__, _MODULES, globals())
