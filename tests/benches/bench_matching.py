@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from autofusion.ir.types import TensorType
 from autofusion.kernels.contract import Offer, Operand
 from autofusion.kernels.target import Target
 from autofusion.plugins.registry import default_registry
-from autofusion.rules.rule import FuseRule, RulePack
+from autofusion.rules.rule import RulePack
 
 CHANNELS = 16
 REPEATS = 3
@@ -61,8 +61,7 @@ class Willing:
     blocks: Sequence[int] = ()
 
     def __init__(self, packs: Sequence[RulePack]) -> None:
-        rules = (rule for pack in packs for rule in pack.rules if isinstance(rule, FuseRule))
-        self.kinds: Mapping[str, str] = {rule.kind: rule.kind_version for rule in rules}
+        self.kinds = [kind for pack in packs for kind in pack.kinds]
 
     def offer(self, node: Node, target: Target) -> Sequence[Offer]:
         """One offer for anything."""

@@ -16,6 +16,7 @@ from autofusion.ir.graph import FUSED, Node
 from autofusion.ir.types import TensorType
 from autofusion.kernels.contract import PLAIN, Layout, Offer, Operand
 from autofusion.kernels.target import Target
+from autofusion.kinds import ATTENTION, POINTWISE, FusedKind
 from autofusion.numerics import Numerics
 from autofusion.refusal import Refusal
 from autofusion.testing import KernelPackTests
@@ -41,7 +42,7 @@ class Pack:
 
     name = "seeded"
     version = "1.0"
-    kinds: Mapping[str, str] = {"pointwise": "1"}
+    kinds: Sequence[FusedKind] = (POINTWISE,)
     oracle = False
     blocks: Sequence[int] = ()
     launch_seconds = 5e-6
@@ -211,7 +212,7 @@ class NoOffers(Pack):
 class Idle(Pack):
     """States a kind that it never runs."""
 
-    kinds: Mapping[str, str] = {"pointwise": "1", "attention": "1"}
+    kinds: Sequence[FusedKind] = (POINTWISE, ATTENTION)
 
 
 class OneFormula(Pack):

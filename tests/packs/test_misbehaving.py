@@ -16,7 +16,7 @@ RULES = (
 @hookimpl
 def autofusion_rule_packs():
     from autofusion.rules.pattern import op, var
-    from autofusion.rules.rule import FuseRule, RewriteRule, RulePack
+    from autofusion.rules import POINTWISE, FuseRule, RewriteRule, RulePack
     def rewrite(match, builder):
         {rewrite}
     def check(match):
@@ -25,9 +25,9 @@ def autofusion_rule_packs():
         {grow}
     rules = (
         RewriteRule("{name}.rewrite", op("Neg", op("Neg", var("x"))), rewrite, check),
-        FuseRule("{name}.fuse", "pointwise", grow, roots=frozenset({{"Relu"}}), priority=1000),
+        FuseRule("{name}.fuse", POINTWISE, grow, roots=frozenset({{"Relu"}}), priority=1000),
     )
-    return [RulePack("{name}", "6.1", rules, {{"pointwise": "1"}})]
+    return [RulePack("{name}", "6.1", rules)]
 """
 )
 KERNELS = (
@@ -35,7 +35,7 @@ KERNELS = (
     + """
 import numpy as np
 class Pack:
-    name, version, kinds, oracle, blocks, launch_seconds = "{name}", "6.1", {{}}, False, (), 0.0
+    name, version, kinds, oracle, blocks, launch_seconds = "{name}", "6.1", (), False, (), 0.0
     def offer(self, node, target):
         from autofusion.kernels.contract import Offer, Operand, Refusal
         if node.op != "Relu":

@@ -13,6 +13,7 @@ from projects import CONTRIB, install, run
 from autofusion.errors import OptionError
 from autofusion.fusion.overlaps import overlaps, unserved
 from autofusion.ir.operators import OpClass
+from autofusion.kinds import FusedKind
 from autofusion.rules.pattern import Operand, const, either, op, var
 from autofusion.rules.priority import BANDS, parse_priority, priority_text
 from autofusion.rules.rule import FuseRule, RewriteRule, RulePack, Stage
@@ -26,8 +27,8 @@ def fusing(pack: str, *roots: str, kind: str = "conv", version: str = "1", **mor
     def grow(node: Any) -> Iterator[Any]:
         yield from ()
 
-    rule = FuseRule(f"{pack}.fuse", kind, grow, frozenset(roots), kind_version=version, **more)
-    return RulePack(pack, "1", (rule,), {kind: version})
+    rule = FuseRule(f"{pack}.fuse", FusedKind(kind, version), grow, frozenset(roots), **more)
+    return RulePack(pack, "1", (rule,))
 
 
 HALF, TWO = const("c", 0.5), const("c", 2.0)
@@ -70,7 +71,9 @@ def test_who_goes_first() -> None:
 
 def test_fuse_rules_meet_at_their_roots() -> None:
     region = RulePack(
-        "b", "1", (FuseRule("b.region", "k", lambda n: iter(()), root_classes=frozenset({OpClass.POINTWISE})),)
+        "b",
+        "1",
+        (FuseRule("b.region", FusedKind("k"), lambda n: iter(()), root_classes=frozenset({OpClass.POINTWISE})),),
     )
     (found,) = overlaps([fusing("a", "Sigmoid", "Conv"), region])
     assert found.ops == ("Sigmoid",)
@@ -87,7 +90,8 @@ def test_other_stages_and_the_same_pack_do_not_meet() -> None:
 
 class Kernels:
     def __init__(self, name: str, **kinds: str) -> None:
-        self.name, self.version, self.kinds = name, "3.1", kinds
+        self.name, self.version = name, "3.1"
+        self.kinds = [FusedKind(kind, version) for kind, version in kinds.items()]
 
 
 def test_kinds_that_no_pack_runs() -> None:
@@ -122,12 +126,12 @@ from autofusion.hooks import hookimpl
 
 @hookimpl
 def autofusion_rule_packs():
-    from autofusion.rules.rule import FuseRule, Region, RulePack
+    from autofusion.rules import FusedKind, FuseRule, Region, RulePack
     def grow(node):
         if len(node.output.consumers) == 1:
             yield Region((node, node.output.consumers[0]), node)
-    rule = FuseRule("af-newer.gate", "pointwise", grow, frozenset({"Sigmoid"}), kind_version="2")
-    return [RulePack("af-newer", "1.0", (rule,), {"pointwise": "2"})]
+    rule = FuseRule("af-newer.gate", FusedKind("pointwise", "2"), grow, frozenset({"Sigmoid"}))
+    return [RulePack("af-newer", "1.0", (rule,))]
 """,
     group="autofusion.rules",
 )

@@ -12,16 +12,19 @@ from kit import failures
 
 from autofusion.errors import PluginError
 from autofusion.ir.graph import Node, Value
+from autofusion.ir.operators import OpClass
+from autofusion.kinds import FusedKind
 from autofusion.refusal import Refusal
 from autofusion.rules.pattern import Match, const, op, var
 from autofusion.rules.rule import Builder, FuseRule, Region, RewriteRule, Rule, RulePack
 from autofusion.testing import RulePackTests
 
+KIND = FusedKind("bad.kind", classes=frozenset(OpClass))
 DOC = "Do something.\n\nBefore: as it was\nAfter:  as it is\nRefuses when: it must."
 
 
-def kit(*rules: Rule, kinds: dict[str, str] | None = None, golden: Path | None = None) -> type[RulePackTests]:
-    pack = RulePack("bad", "1.0", rules, kinds or {})
+def kit(*rules: Rule, golden: Path | None = None) -> type[RulePackTests]:
+    pack = RulePack("bad", "1.0", rules)
 
     class Seeded(RulePackTests):
         @classmethod
@@ -42,11 +45,10 @@ def rewrite(
     return RewriteRule(name, pattern, build, check, doc=doc)  # type: ignore[arg-type]
 
 
-def fuse(grow: Callable[[Node], Iterator[Region | Refusal]], *roots: str, name: str = "bad.region") -> FuseRule:
-    return FuseRule(name, "bad.kind", grow, frozenset(roots), doc=DOC)
+def fuse(grow: Callable[[Node], Iterator[Region | Refusal]], *roots: str, kind: FusedKind = KIND) -> FuseRule:
+    return FuseRule("bad.region", kind, grow, frozenset(roots), doc=DOC)
 
 
-KIND = {"bad.kind": "1"}
 HALVED = op("Mul", var("x"), const("half", 0.5))
 
 
@@ -65,7 +67,7 @@ def _pair(node: Node) -> Iterator[Region]:
 
 
 def test_a_sound_pack_passes() -> None:
-    assert failures(kit(rewrite(HALVED, _halve, _enlarged), fuse(_pair, "Conv", "Add"), kinds=KIND)) == {}
+    assert failures(kit(rewrite(HALVED, _halve, _enlarged), fuse(_pair, "Conv", "Add"))) == {}
 
 
 # ---- faults --------------------------------------------------------------------------------------------------------
@@ -162,7 +164,14 @@ FAULTS: dict[str, tuple[type[RulePackTests], str]] = {
         kit(rewrite(HALVED, lambda match, builder: [match["y"]])),
         "test_rules_are_well_formed",
     ),
-    "a kind that the pack does not state": (kit(fuse(_pair, "Conv")), "test_rules_are_well_formed"),
+    "a kind of a version that is none": (
+        kit(fuse(_pair, "Conv", kind=FusedKind("bad.kind", "banana"))),
+        "test_rules_are_well_formed",
+    ),
+    "a body that its kind does not allow": (
+        kit(fuse(_pair, "Conv", "Add", kind=FusedKind("bad.kind", anchors=("MatMul",)))),
+        "test_bodies_keep_to_their_kind",
+    ),
     "no documentation": (kit(rewrite(HALVED, _halve, _enlarged, doc="")), "test_documented"),
     "a constant that may be any": (kit(rewrite(op("Mul", var("x"), const("half")), _any_constant)), "test_near_misses"),
     "a number that may be overridden": (
@@ -194,8 +203,8 @@ FAULTS: dict[str, tuple[type[RulePackTests], str]] = {
         "test_networks",
     ),
     "one order of operands": (kit(rewrite(HALVED, _halve, _asymmetric)), "test_spellings"),
-    "a region with a gap": (kit(fuse(_loose_region, "Conv"), kinds=KIND), "test_fires"),
-    "a region without its anchor": (kit(fuse(_region_out_of_order, "Conv"), kinds=KIND), "test_networks"),
+    "a region with a gap": (kit(fuse(_loose_region, "Conv")), "test_fires"),
+    "a region without its anchor": (kit(fuse(_region_out_of_order, "Conv")), "test_networks"),
     "never fires": (kit(rewrite(HALVED, _halve, lambda match: Refusal("never", match.root))), "test_fires"),
     "shadowed by another": (
         kit(rewrite(HALVED, _halve, _enlarged), rewrite(HALVED, _halve, _enlarged, name="bad.second")),

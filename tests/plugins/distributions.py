@@ -16,7 +16,7 @@ from autofusion.hooks import hookimpl
 class Pack:
     name = "{name}"
     version = "1.0"
-    kinds = {{}}
+    kinds = ()
     oracle = False
     blocks = ()
     launch_seconds = 1e-6

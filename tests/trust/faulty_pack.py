@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from autofusion.hooks import hookimpl
+from autofusion.kinds import CONV, MATMUL, POINTWISE
 
 ACTIVE = [name for name in os.environ.get("TRUST_FAULTS", "").split(",") if name]
 SITES = {
@@ -107,7 +108,7 @@ class FaultyKernels:
     name = "faulty"
     version = "3.1"
     kernels: Mapping[str, Any] = MappingProxyType(KERNELS)
-    kinds: Mapping[str, str] = MappingProxyType({"conv": "1", "matmul": "1", "pointwise": "1"})
+    kinds = (CONV, MATMUL, POINTWISE)
     oracle = False
     blocks = ()
     launch_seconds = 0.0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from autofusion.ir.graph import FUSED, Node
 from autofusion.kernels.contract import Offer, Operand
 from autofusion.kernels.target import Target
+from autofusion.kinds import CONV, POINTWISE, FusedKind
 from autofusion.refusal import Refusal
 
 TARGET = Target(
@@ -24,7 +25,7 @@ TARGET = Target(
     transcendentals=3e9,
 )
 
-KINDS = {"pointwise": "1", "conv": "1"}
+KINDS = (POINTWISE, CONV)
 
 Answer = Callable[[Node], float | str]
 """Seconds, or the reason of a refusal."""
@@ -44,7 +45,7 @@ class FakePack:
         self,
         ordinary: Answer | float = 1.0,
         fused: Answer | float = 1.0,
-        kinds: Mapping[str, str] = KINDS,
+        kinds: Sequence[FusedKind] = KINDS,
         *,
         name: str = "fake",
         oracle: bool = False,

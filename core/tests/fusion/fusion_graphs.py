@@ -10,6 +10,7 @@ from autofusion.fusion.options import FusionOptions
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.infer import infer_node
 from autofusion.ir.types import TensorType
+from autofusion.kinds import STANDARD, FusedKind, find
 from autofusion.refusal import Refusal
 from autofusion.rules.pattern import Match, const, op, var
 from autofusion.rules.rule import Builder, FuseRule, Level, Region, RewriteRule, Rule, RulePack, Stage
@@ -54,7 +55,7 @@ def ops(graph: Graph) -> list[str]:
 
 
 def pack(*rules: Rule, name: str = "test", version: str = "1.2.3") -> RulePack:
-    return RulePack(name, version, rules, {r.kind: r.kind_version for r in rules if isinstance(r, FuseRule)})
+    return RulePack(name, version, rules)
 
 
 def rewrite_rule(
@@ -113,7 +114,7 @@ def chain_rule(
         for length in range(len(chain), 1, -1):
             yield Region(tuple(chain[:length]), node)
 
-    return FuseRule(name, kind, grow, roots=frozenset(roots), **more)  # type: ignore[arg-type]
+    return FuseRule(name, find(STANDARD, kind) or FusedKind(kind), grow, roots=frozenset(roots), **more)  # type: ignore[arg-type]
 
 
 FULL = FusionOptions(level=Level.FULL)

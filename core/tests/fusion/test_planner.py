@@ -16,6 +16,7 @@ from autofusion.fusion.ledger import Ledger, Verdict
 from autofusion.fusion.optimise import optimise, prepare
 from autofusion.fusion.options import FusionOptions, Switches
 from autofusion.ir.graph import FUSED, Graph, Node, Value
+from autofusion.kinds import POINTWISE, FusedKind
 from autofusion.refusal import Refusal
 from autofusion.rules.rule import FuseRule, Level, Region, Rule
 
@@ -95,7 +96,7 @@ def whole_rule(root: str, length: int, kind: str = "pointwise", **more: object) 
         start = nodes.index(node)
         yield Region(tuple(nodes[start : start + length]), node, bool(more.get("multiple")))
 
-    return FuseRule(f"test.whole_{root.lower()}", kind, grow, roots=frozenset({root}))
+    return FuseRule(f"test.whole_{root.lower()}", FusedKind(kind), grow, roots=frozenset({root}))
 
 
 def test_a_single_element_weight_of_a_contraction_stays_an_operand() -> None:
@@ -118,12 +119,12 @@ def test_no_kernel_falls_back_to_the_next_smaller_region() -> None:
 @pytest.mark.parametrize(
     ("kinds", "said"),
     [
-        ({}, "does not implement kind 'pointwise'"),
-        ({"pointwise": "2"}, "implements version 2"),
-        ({"pointwise": "1.4"}, ""),
+        ((), "does not implement kind 'pointwise'"),
+        ((FusedKind("pointwise", "2"),), "implements version 2"),
+        ((FusedKind("pointwise", "1.4"),), ""),
     ],
 )
-def test_kinds_and_their_versions_are_checked_before_a_pack_is_asked(kinds: dict[str, str], said: str) -> None:
+def test_kinds_and_their_versions_are_checked_before_a_pack_is_asked(kinds: tuple[FusedKind, ...], said: str) -> None:
     kernels = FakePack(kinds=kinds)
     graph, ledger = plan(chain("Relu", "Neg"), chain_rule(), kernels=kernels)
     assert bool(fused_nodes(graph)) is not bool(said)
@@ -217,7 +218,7 @@ def test_what_a_fusion_leaves_over_is_fused_in_the_next_round() -> None:
         if len(region) > 1:
             yield Region(tuple(region), node)
 
-    everything = FuseRule("test.all", "pointwise", grow, roots=frozenset({"Relu"}))
+    everything = FuseRule("test.all", POINTWISE, grow, roots=frozenset({"Relu"}))
     source = chain("Relu", "Neg", "Abs", "Tanh", "Sin", "Relu", "Abs", "Neg")
     head = chain_rule("test.head", roots=["Tanh"], follows=["Sin", "Relu"], kind="conv")
     graph, _ = plan(source, everything, head)
@@ -236,7 +237,7 @@ def test_an_interior_graph_output_or_other_consumer_is_illegal() -> None:
     def grow(node: Node) -> Iterator[Region | Refusal]:
         yield Region((node, node.output.consumers[0]), node)
 
-    graph, ledger = plan(source, FuseRule("test.blind", "pointwise", grow, roots=frozenset({"Relu"})))
+    graph, ledger = plan(source, FuseRule("test.blind", POINTWISE, grow, roots=frozenset({"Relu"})))
     assert not fused_nodes(graph)
     assert [(r.verdict, r.reason, r.culprit) for r in ledger.records] == [
         (Verdict.ILLEGAL, "'a' is also a graph output", "a"),
@@ -266,7 +267,7 @@ def test_several_results_need_permission_and_a_convex_region() -> None:
             assert node.graph is not None
             yield Region(tuple(n for n in node.graph.nodes if n.name in names), node, multiple)
 
-        return FuseRule("test.multi", "pointwise", grow, roots=frozenset({"Relu"}))
+        return FuseRule("test.multi", POINTWISE, grow, roots=frozenset({"Relu"}))
 
     graph, ledger = plan(build(False)[0], rule(True, {"a", "b"}))
     assert not fused_nodes(graph)
@@ -294,7 +295,7 @@ def test_two_regions_that_are_convex_alone_but_not_together() -> None:
             if node.name == min(members):
                 yield Region(tuple(n for n in node.graph.nodes if n.name in members), node, True)
 
-        return FuseRule(name, "pointwise", grow, roots=frozenset({root}))
+        return FuseRule(name, POINTWISE, grow, roots=frozenset({root}))
 
     graph, ledger = plan(source, rule("test.a", "Relu", {"a1", "a2"}), rule("test.b", "Sigmoid", {"b1", "b2"}))
     assert len(fused_nodes(graph)) == 1  # and no cycle: the graph sorts
@@ -308,7 +309,7 @@ def test_a_rule_that_raises_is_put_aside_and_the_rest_goes_on() -> None:
             raise KeyError("oops")
         yield Region((node, node.output.consumers[0]), node)
 
-    broken = FuseRule("test.broken", "pointwise", grow, roots=frozenset({"Relu"}))
+    broken = FuseRule("test.broken", POINTWISE, grow, roots=frozenset({"Relu"}))
     good = chain_rule(roots=["Sin"], follows=["Cos"])
     graph, ledger = plan(chain("Relu", "Neg", "Relu", "Neg", "Sin", "Cos"), broken, good)
     (error,) = ledger.of(Verdict.ERROR)
@@ -320,7 +321,7 @@ def test_regions_that_make_no_sense_are_the_rules_error() -> None:
     def grow(node: Node) -> Iterator[Region | Refusal]:
         yield Region((node.output.consumers[0],), node)
 
-    graph, ledger = plan(chain("Relu", "Neg"), FuseRule("test.odd", "pointwise", grow, roots=frozenset({"Relu"})))
+    graph, ledger = plan(chain("Relu", "Neg"), FuseRule("test.odd", POINTWISE, grow, roots=frozenset({"Relu"})))
     assert not fused_nodes(graph)
     assert "anchor" in next(ledger.of(Verdict.ERROR)).reason
 
@@ -335,7 +336,7 @@ def test_repeated_blocks_are_priced_once() -> None:
 
 def test_oracle_kernels_price_ordinary_nodes_only_where_nothing_else_does() -> None:
     fast = FakePack(ordinary=lambda node: 1.0 if node.op == "Relu" else "not mine")
-    oracle = FakePack(ordinary=7.0, kinds={}, name="book", oracle=True)
+    oracle = FakePack(ordinary=7.0, kinds=(), name="book", oracle=True)
     _, ledger = plan(chain("Relu", "Neg"), chain_rule(), kernels=[oracle, fast])
     assert next(ledger.of(Verdict.FUSED)).before == 8.0
 
@@ -420,7 +421,7 @@ def test_memory_budget_refuses_what_would_lift_the_peak() -> None:
     def grow(node: Node) -> Iterator[Region | Refusal]:
         yield Region((node, node.output.consumers[0]), node)
 
-    rule = FuseRule("test.shrink_add", "pointwise", grow, roots=frozenset({"ReduceMax"}))
+    rule = FuseRule("test.shrink_add", POINTWISE, grow, roots=frozenset({"ReduceMax"}))
     graph, ledger = plan(build(), rule)
     assert len(fused_nodes(graph)) == 1
     graph, ledger = plan(build(), rule, options=FusionOptions(memory_budget_bytes=4_300_000))

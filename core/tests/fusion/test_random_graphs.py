@@ -15,6 +15,7 @@ from autofusion.fusion.ledger import Verdict
 from autofusion.fusion.optimise import optimise
 from autofusion.fusion.options import FusionOptions
 from autofusion.ir.graph import FUSED, Graph, Node, Value
+from autofusion.kinds import POINTWISE
 from autofusion.refusal import Refusal
 from autofusion.rules.pattern import op, var
 from autofusion.rules.rule import FuseRule, Region
@@ -70,7 +71,7 @@ def random_regions(rng: random.Random, name: str, multiple: bool) -> FuseRule:
             if len(region) > 1:
                 yield Region(tuple(region), node, multiple)
 
-    return FuseRule(name, "pointwise", grow, roots=frozenset(FUNCTIONS))
+    return FuseRule(name, POINTWISE, grow, roots=frozenset(FUNCTIONS))
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -4,7 +4,7 @@ make.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
 from autofusion.kernels.contract import PLAIN, BindContext, Layout, Offer, Operand
 from autofusion.kernels.target import Target
+from autofusion.kinds import FusedKind
 from autofusion.refusal import Refusal
 
 TARGET = Target(
@@ -53,7 +54,7 @@ class FakePack:
 
     name = "fake"
     version = "1"
-    kinds: Mapping[str, str] = {}
+    kinds: Sequence[FusedKind] = ()
     oracle = False
     launch_seconds = 1e-6
     blocks = (BLOCK,)

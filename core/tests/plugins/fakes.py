@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from autofusion.kernels.target import Target
+from autofusion.kinds import FusedKind
 
 TARGET = Target("generic", 4, 1, 1e10, 1 << 15, 1 << 19, 1 << 23, 1e10, 1e10, 1e10, 1e9)
 
@@ -33,7 +34,7 @@ class FakeFrontend:
 
 class FakePack:
     version = "1"
-    kinds: dict[str, str] = {}  # noqa: RUF012
+    kinds: tuple[FusedKind, ...] = ()
     blocks: Sequence[int] = ()
     launch_seconds = 1e-6
 

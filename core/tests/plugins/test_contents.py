@@ -17,7 +17,7 @@ GOOD: dict[str, Any] = {
 }
 EXPECTED = {
     "autofusion.frontends": ["name", "version", "suffixes", "recognises", "load", "reference"],
-    "autofusion.rules": ["name", "version", "rules", "kinds"],
+    "autofusion.rules": ["name", "version", "rules"],
     "autofusion.kernels": [
         "name", "version", "kinds", "oracle", "blocks", "launch_seconds", "offer", "reorder", "assemble",
     ],

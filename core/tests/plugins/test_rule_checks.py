@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from autofusion.ir.operators import OpClass
+from autofusion.kinds import CONV, FusedKind
 from autofusion.rules.check import problems
 from autofusion.rules.pattern import Match, Optional, Repeat, const, either, op, var
 from autofusion.rules.rule import Builder, FuseRule, RewriteRule, RulePack
@@ -19,8 +20,8 @@ def _rewrite(pattern: Any, rewrite: Any = lambda match, builder: [match["x"]], *
 
 
 def _fuse(**more: Any) -> RulePack:
-    fields: dict[str, Any] = {"name": "p.fuse", "kind": "conv", "grow": iter, "roots": frozenset({"Conv"})} | more
-    return RulePack("p", "1", (FuseRule(**fields),), kinds={"conv": "1"})
+    fields: dict[str, Any] = {"name": "p.fuse", "kind": CONV, "grow": iter, "roots": frozenset({"Conv"})} | more
+    return RulePack("p", "1", (FuseRule(**fields),))
 
 
 def _named(match: Match, builder: Builder) -> list[Any]:
@@ -60,9 +61,10 @@ BAD = [
     (_rewrite(op([], X)), "has a pattern node without an operator"),
     (_fuse(roots=frozenset()), "has neither roots nor root classes"),
     (_fuse(roots=frozenset({"Conf"})), "names the operator 'Conf'"),
-    (_fuse(kind="matmul"), "emits kind 'matmul' version '1', but its pack states None"),
-    (_fuse(kind_version="2"), "emits kind 'conv' version '2', but its pack states '1'"),
-    (_fuse(kind=""), "has no kind"),
+    (_fuse(kind="matmul"), "has a kind of type str, expected a FusedKind"),
+    (_fuse(kind=FusedKind("conv", anchors=("Relu",))), "emits another kind 'conv' than core's"),
+    (_fuse(kind=FusedKind("p.own", "banana")), "emits kind 'p.own' in version 'banana', expected a number"),
+    (_fuse(kind=FusedKind("p.own", anchors=("Convv",))), "which names the operator 'Convv'"),
     (_fuse(name="fuse"), "rule 'fuse' must have a name that begins with 'p.'"),
     (RulePack("p", "1", GOOD[0].rules + GOOD[1].rules), "2 rules of pack 'p' have the name 'p.rule'"),
     (RulePack("p", "1", ("rule",)), "entry 0 of pack 'p' is of type str, expected a rule"),  # type: ignore[arg-type]

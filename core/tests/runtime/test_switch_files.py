@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from autofusion.errors import OptionError
+from autofusion.kinds import POINTWISE
 from autofusion.rules.pattern import op, var
 from autofusion.rules.rule import FuseRule, RewriteRule, RulePack, Stage
 from autofusion.runtime.cann import PassNames, pass_names, read_switches, write_switches
@@ -19,7 +20,7 @@ def rewrite(name: str, stage: Stage = Stage.CANONICALISE) -> RewriteRule:
 
 
 def fuse(name: str) -> FuseRule:
-    return FuseRule(name, "pointwise", lambda node: iter(()), roots=frozenset({"Relu"}))
+    return FuseRule(name, POINTWISE, lambda node: iter(()), roots=frozenset({"Relu"}))
 
 
 PACKS = (

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
-from autofusion.ir.graph import FUSED, Graph, Node, Value
+from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.types import TensorType
 from autofusion.kernels import (
     BindContext,
     BoundStep,
+    FusedKind,
     GraphError,
     KernelError,
     Memory,
@@ -27,7 +28,7 @@ from autofusion.kernels import (
     TensorView,
     evaluate,
 )
-from autofusion_contrib_byte_tables.rule import KIND, is_byte
+from autofusion_contrib_byte_tables.rule import FUNCTION_KIND, is_byte
 
 _SECONDS = {1: 0.6e-9, 2: 1.2e-9, 4: 1.2e-9, 8: 1.3e-9}
 """Bytes of a result -> seconds for each of them, measured; one thread, since NumPy has no more."""
@@ -38,15 +39,15 @@ class TablePack:
 
     name = "byte-tables"
     version = version("autofusion-contrib-byte-tables")
-    kinds: Mapping[str, str] = {KIND: "1"}
+    kinds: Sequence[FusedKind] = (FUNCTION_KIND,)
     oracle = False
     blocks: Sequence[int] = ()
     launch_seconds = 3e-6
 
     def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refusal:
         """One offer for a fused node of the pack's kind."""
-        if node.op != FUSED or node.attrs["kind"] != KIND:
-            return Refusal(f"it only runs fused nodes of kind '{KIND}'")
+        if not FUNCTION_KIND.is_of(node):
+            return Refusal(f"it only runs fused nodes of kind '{FUNCTION_KIND.name}'")
         sources = [v for v in node.inputs if v is not None and v.const is None]
         if len(sources) != 1 or not is_byte(sources[0]) or len(node.outputs) != 1:
             return Refusal("it is not a function of one 8-bit tensor")

@@ -8,9 +8,15 @@ from importlib.metadata import version
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import OpClass, find, op_class
 from autofusion.ir.types import TensorType
-from autofusion.rules import FuseRule, Refusal, Region, RulePack
+from autofusion.rules import FusedKind, FuseRule, Refusal, Region, RulePack
 
-KIND = "byte-tables.function"
+FUNCTION_KIND = FusedKind(
+    "byte-tables.function",
+    anchors=(),
+    inner=("Cast", "DequantizeLinear", "QuantizeLinear"),
+    body="a function of one 8-bit tensor, element by element",
+    operands="the tensor, and constants of one number",
+)
 LIMIT = 32
 """Most nodes of a chain."""
 _QUANTISING = frozenset({"DequantizeLinear", "QuantizeLinear"})
@@ -83,7 +89,7 @@ def _grow(end: Node) -> Iterator[Region | Refusal]:
 
 FUNCTION = FuseRule(
     "byte-tables.function",
-    KIND,
+    FUNCTION_KIND,
     _grow,
     roots=_QUANTISING,
     root_classes=frozenset({OpClass.POINTWISE}),
@@ -97,4 +103,4 @@ FUNCTION = FuseRule(
     """,
 )
 
-PACK = RulePack("byte-tables", version("autofusion-contrib-byte-tables"), (FUNCTION,), {KIND: "1"})
+PACK = RulePack("byte-tables", version("autofusion-contrib-byte-tables"), (FUNCTION,))

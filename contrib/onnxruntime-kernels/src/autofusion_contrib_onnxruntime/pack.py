@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
@@ -14,8 +14,10 @@ from autofusion.ir.graph import FUSED, Node
 from autofusion.ir.operators import OpClass, find, op_class, work
 from autofusion.ir.types import TensorType
 from autofusion.kernels import (
+    STANDARD,
     BindContext,
     BoundStep,
+    FusedKind,
     Memory,
     Offer,
     Operand,
@@ -27,7 +29,6 @@ from autofusion.kernels import (
 )
 from autofusion_contrib_onnxruntime.model import session_of
 
-KINDS = ("attention", "conv", "layer_norm", "matmul", "pointwise", "reduction", "softmax")
 CALL_SECONDS = 12e-6
 """What a call of a session costs beside its work, measured."""
 _DTYPES = frozenset({"float32", "int64", "int32", "bool"})
@@ -50,7 +51,7 @@ class OnnxruntimePack:
 
     name = "onnxruntime"
     version = version("autofusion-contrib-kernels-onnxruntime")
-    kinds: Mapping[str, str] = MappingProxyType(dict.fromkeys(KINDS, "1"))
+    kinds: Sequence[FusedKind] = STANDARD
     oracle = False
     blocks: Sequence[int] = ()
     launch_seconds = CALL_SECONDS
@@ -61,7 +62,7 @@ class OnnxruntimePack:
 
     def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refusal:
         """One offer, for an operator or a region of operators that onnxruntime takes with these element types."""
-        if node.op == FUSED and node.attrs["kind"] not in self.kinds:
+        if node.op == FUSED and not any(kind.is_of(node) for kind in STANDARD):
             return Refusal(f"it does not know kind '{node.attrs['kind']}'")
         values = [v for v in (*node.inputs, *node.outputs) if v is not None]
         if not all(isinstance(v.type, TensorType) and v.type.is_static for v in values):

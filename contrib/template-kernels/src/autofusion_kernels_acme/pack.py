@@ -10,8 +10,10 @@ import numpy as np
 from autofusion.ir.graph import FUSED, Node
 from autofusion.ir.types import TensorType
 from autofusion.kernels import (
+    POINTWISE,
     BindContext,
     BoundStep,
+    FusedKind,
     Memory,
     Offer,
     Operand,
@@ -35,7 +37,7 @@ class AcmePack:
 
     name = "acme"
     version = version("autofusion-kernels-acme")
-    kinds: Mapping[str, str] = {"pointwise": "1"}
+    kinds: Sequence[FusedKind] = (POINTWISE,)
     oracle = False
     blocks: Sequence[int] = ()
     launch_seconds = 3e-6
@@ -47,7 +49,7 @@ class AcmePack:
             return Refusal("it runs single precision of static shape only")
         steps = node.body.nodes if node.op == FUSED else [node]
         unknown = sorted({step.op for step in steps} - set(FUNCTIONS))
-        if unknown or (node.op == FUSED and node.attrs["kind"] not in self.kinds):
+        if unknown or (node.op == FUSED and not POINTWISE.is_of(node)):
             return Refusal(f"it has no kernel for {', '.join(unknown) or node.attrs['kind']}")
         read = sum(v.tensor.nbytes for step in steps for v in step.inputs if v is not None)
         written = sum(step.output.tensor.nbytes for step in steps)

@@ -9,6 +9,7 @@ import numpy as np
 
 from autofusion.ir.graph import Node, Value
 from autofusion.rules import (
+    POINTWISE,
     Builder,
     FuseRule,
     Match,
@@ -68,7 +69,7 @@ def _gate(anchor: Node) -> Iterator[Region | Refusal]:
 
 GATE = FuseRule(
     "acme.gate",
-    "pointwise",  # a kind that other packs have kernels for; a kind of your own needs a kernel of your own
+    POINTWISE,  # a kind that other packs have kernels for; a FusedKind of your own needs a kernel of your own
     _gate,
     roots=frozenset({"Sigmoid"}),
     doc="""Run a value with its own gate.
@@ -79,4 +80,4 @@ GATE = FuseRule(
     """,
 )
 
-PACK = RulePack("acme", version("autofusion-rules-acme"), (DIVIDE, GATE), kinds={"pointwise": "1"})
+PACK = RulePack("acme", version("autofusion-rules-acme"), (DIVIDE, GATE))

@@ -9,9 +9,13 @@ from autofusion.cli.options import echo_json, json_option
 
 @click.command("rules")
 @click.argument("name", required=False)
+@click.option("--kinds", is_flag=True, help="List the fused kinds that rules emit and kernels run, as a table.")
 @json_option
-def command(name: str | None, as_json: bool) -> None:
+def command(name: str | None, kinds: bool, as_json: bool) -> None:
     """List the installed rules, or say what the rule NAME does."""
+    if kinds:
+        _list_kinds(as_json)
+        return
     from autofusion.errors import OptionError, nearest
     from autofusion.plugins.registry import default_registry
     from autofusion.rules.rule import FuseRule
@@ -29,7 +33,7 @@ def command(name: str | None, as_json: bool) -> None:
             "stage": rule.stage.value,
             "level": rule.level.name.lower(),
             "priority": rule.priority,
-            "kind": rule.kind if isinstance(rule, FuseRule) else "",
+            "kind": rule.kind.name if isinstance(rule, FuseRule) else "",
             "doc": rule.doc,
         }
         for pack, rule in found
@@ -47,3 +51,23 @@ def command(name: str | None, as_json: bool) -> None:
         for row in data:
             summary = str(row["doc"]).strip().splitlines()[0] if row["doc"] else ""
             click.echo(f"{row['rule']:32}{row['stage']:14}{row['level']:7}{summary}")
+
+
+def _list_kinds(as_json: bool) -> None:
+    from autofusion.cost.detect import detect
+    from autofusion.kinds import ANY_KIND, table
+    from autofusion.plugins.registry import default_registry
+
+    registry = default_registry()
+    found = {kind.name: kind for pack in registry.kernel_packs(detect()) for kind in pack.kinds}
+    found.pop(ANY_KIND.name, None)
+    # Of a kind that both sides state, the rules' statement stands: it is what they emit.
+    found |= {kind.name: kind for pack in registry.rule_packs for kind in pack.kinds}
+    if as_json:
+        rows = [
+            {"kind": kind.name, "version": kind.version, "anchors": list(kind.anchors), "body": kind.body}
+            for _, kind in sorted(found.items())
+        ]
+        echo_json(rows)
+    else:
+        click.echo(table(found.values()), nl=False)

@@ -94,7 +94,7 @@ class Workshop:
         parts += [numbers[value] for value in wanted.results]
         rule = wanted.rule.rule
         assert isinstance(rule, FuseRule)
-        return self.kernels.price_as(tuple(parts), lambda: sample(self.graph, wanted), rule.kind_version)
+        return self.kernels.price_as(tuple(parts), lambda: sample(self.graph, wanted), rule.kind)
 
 
 class Site:
@@ -213,7 +213,7 @@ class Site:
     def tell(self, verdict: Verdict, nodes: Collection[Node], **more: object) -> Record:
         """A record about this site, the anchor first."""
         ordered = self.in_order(nodes)
-        return record(self.state.bound, verdict, self.anchor, ordered, kind=self.rule.kind, **more)  # type: ignore[arg-type]
+        return record(self.state.bound, verdict, self.anchor, ordered, kind=self.rule.kind.name, **more)  # type: ignore[arg-type]
 
     def in_order(self, nodes: Collection[Node]) -> list[Node]:
         """``nodes``, the anchor first."""

@@ -18,6 +18,7 @@ from autofusion.fusion.options import FusionOptions
 from autofusion.ir.graph import FUSED, Node
 from autofusion.kernels.contract import KernelPack, Offer
 from autofusion.kernels.target import Target
+from autofusion.kinds import FusedKind, find
 from autofusion.refusal import Refusal
 
 
@@ -62,24 +63,24 @@ class Kernels:
         self._alone: dict[Hashable, Alone] = {}
         """Ordinary nodes by their structure."""
 
-    def price(self, node: Node, kind_version: str = "1") -> Priced | Unwilling:
+    def price(self, node: Node, kind: FusedKind | None = None) -> Priced | Unwilling:
         """The cheapest offer for ``node``. Only a fused node can be refused: an ordinary one runs somehow.
 
         Nodes of the same structure get the same object, so that its identity stands for the structure.
-        ``kind_version`` is the version of a fused node's kind that its rule emits.
+        ``kind`` is that of a fused node, as its rule emits it.
         """
         if is_free(node):
             return _FREE
-        return self.price_as(structure(node), lambda: node, kind_version)
+        return self.price_as(structure(node), lambda: node, kind)
 
-    def price_as(self, like: Hashable, make: Callable[[], Node], kind_version: str = "1") -> Priced | Unwilling:
+    def price_as(self, like: Hashable, make: Callable[[], Node], kind: FusedKind | None = None) -> Priced | Unwilling:
         """The price of the node that ``make`` makes; not asked to if one of equal structure (``like``) has a price."""
         if self._switches.have_sites and self._switches.singles_out(node := make()):
-            return self._asked(node, kind_version)
-        key = (like, kind_version)
+            return self._asked(node, kind)
+        key = (like, kind)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = self._asked(make(), kind_version)
+            known = self._known[key] = self._asked(make(), kind)
         return known
 
     def alone(self, node: Node) -> Alone:
@@ -94,10 +95,10 @@ class Kernels:
             known = self._alone[key] = Alone(len(self._alone), priced.seconds)
         return known
 
-    def _asked(self, node: Node, kind_version: str) -> Priced | Unwilling:
+    def _asked(self, node: Node, kind: FusedKind | None) -> Priced | Unwilling:
         if not is_static(node):
             return Unwilling("its types are not static") if node.op == FUSED else self._modelled(node)
-        return self._fused(node, kind_version) if node.op == FUSED else self._ordinary(node)
+        return self._fused(node, kind) if node.op == FUSED else self._ordinary(node)
 
     def _modelled(self, node: Node) -> Priced:
         return Priced("", self._model.price(node).total)
@@ -111,26 +112,26 @@ class Kernels:
                 return min(offers, key=lambda priced: priced.seconds)
         return self._modelled(node)
 
-    def _fused(self, node: Node, kind_version: str) -> Priced | Unwilling:
-        kind = str(node.attrs["kind"])
+    def _fused(self, node: Node, kind: FusedKind | None) -> Priced | Unwilling:
+        kind = kind or FusedKind(str(node.attrs["kind"]))
         offers: list[Priced] = []
         refusals: list[str] = []
         for pack in self._packs:
-            version = pack.kinds.get(kind)
-            if version is None:
+            implemented = find(pack.kinds, kind.name)
+            if implemented is None:
                 if not pack.oracle:
-                    refusals.append(f"pack '{pack.name}' {pack.version} does not implement kind '{kind}'")
+                    refusals.append(f"pack '{pack.name}' {pack.version} does not implement kind '{kind.name}'")
                 continue
-            if not _implements(version, kind_version):
+            if not implemented.runs(kind):
                 refusals.append(
-                    f"pack '{pack.name}' {pack.version} implements version {version} of kind '{kind}', "
-                    f"the rule emits {kind_version}"
+                    f"pack '{pack.name}' {pack.version} implements version {implemented.version} of kind "
+                    f"'{kind.name}', the rule emits {kind.version}"
                 )
                 continue
             offers += self._offers(pack, node, refusals)
         if offers:
             return min(offers, key=lambda priced: priced.seconds)
-        return Unwilling("; ".join(refusals) or f"no installed kernel pack implements kind '{kind}'")
+        return Unwilling("; ".join(refusals) or f"no installed kernel pack implements kind '{kind.name}'")
 
     def _offers(self, pack: KernelPack, node: Node, refusals: list[str]) -> list[Priced]:
         try:
@@ -150,13 +151,3 @@ class Kernels:
             seconds = self._model.price(node, offer, pack.launch_seconds, oracle=pack.oracle).total
             priced.append(Priced(f"{offer.kernel}@{pack.version}", seconds))
         return priced
-
-
-def _implements(implemented: str, emitted: str) -> bool:
-    """True if a kernel for version ``implemented`` of a kind runs what a rule emits: same major, no later minor."""
-    have, want = _numbers(implemented), _numbers(emitted)
-    return have[0] == want[0] and have >= want
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) if part.isdigit() else -1 for part in version.split("."))

@@ -11,10 +11,10 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from autofusion.fusion.kernels import _implements
 from autofusion.fusion.options import BoundRule, FusionOptions, Switches
 from autofusion.ir import operators
 from autofusion.kernels.contract import KernelPack
+from autofusion.kinds import find
 from autofusion.rules.pattern import COMMUTATIVE, Const, Either, Op, Operand, Optional, Repeat, Var, roots_of
 from autofusion.rules.priority import priority_text
 from autofusion.rules.rule import FuseRule, RewriteRule, RulePack
@@ -77,14 +77,14 @@ def unserved(packs: Sequence[RulePack], kernel_packs: Sequence[KernelPack]) -> l
     for rule in (r for pack in packs for r in pack.rules if isinstance(r, FuseRule)):
         reasons = []
         for pack in kernel_packs:
-            version = pack.kinds.get(rule.kind)
-            if version is not None and _implements(version, rule.kind_version):
+            kind = find(pack.kinds, rule.kind.name)
+            if kind is not None and kind.runs(rule.kind):
                 break
-            if version is not None:
-                reasons.append(f"pack '{pack.name}' {pack.version} has version {version}")
+            if kind is not None:
+                reasons.append(f"pack '{pack.name}' {pack.version} has version {kind.version}")
         else:
             told = "; ".join(reasons) or "no installed kernel pack has the kind"
-            found.append(Unserved(rule.name, rule.kind, rule.kind_version, told))
+            found.append(Unserved(rule.name, rule.kind.name, rule.kind.version, told))
     return found
 
 

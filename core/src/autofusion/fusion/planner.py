@@ -129,7 +129,7 @@ class Planner:
                             node,
                             [node, *(n for n in region.nodes if n is not node)],
                             reason=state.bound.disabled_by,
-                            kind=state.rule.kind,
+                            kind=state.rule.kind.name,
                         )
                     )
                 if self.out_of_time():
@@ -330,7 +330,7 @@ class _Round:
                 nodes=origins(nodes),
                 stage=site.rule.stage.value,
                 operators=tuple([n.op for n in nodes]),
-                kind=site.rule.kind,
+                kind=site.rule.kind.name,
                 kernel=candidate.priced.kernel,
                 before=candidate.before,
                 after=candidate.after,

@@ -44,7 +44,7 @@ class Draft:
     def kind(self) -> str:
         """Kind of the fused node."""
         assert isinstance(self.rule.rule, FuseRule)
-        return self.rule.rule.kind
+        return self.rule.rule.kind.name
 
 
 class Order:

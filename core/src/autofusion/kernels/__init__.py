@@ -33,17 +33,40 @@ if TYPE_CHECKING:
     from autofusion.kernels.evaluation import evaluate
     from autofusion.kernels.isa import cpu_flags, instruction_sets
     from autofusion.kernels.target import Target
+    from autofusion.kinds import (
+        ANY_KIND,
+        ATTENTION,
+        CONV,
+        LAYER_NORM,
+        MATMUL,
+        POINTWISE,
+        REDUCTION,
+        SOFTMAX,
+        AttentionParts,
+        FusedKind,
+    )
     from autofusion.numerics import NotFinite, Numerics
     from autofusion.refusal import Refusal
 
 __all__ = [
+    "ANY_KIND",
+    "ATTENTION",
+    "CONV",
+    "LAYER_NORM",
+    "MATMUL",
     "PLAIN",
+    "POINTWISE",
+    "REDUCTION",
+    "SOFTMAX",
+    "STANDARD",
+    "AttentionParts",
     "AutofusionError",
     "BindContext",
     "BindFunction",
     "BoundStep",
     "Buffer",
     "BufferKind",
+    "FusedKind",
     "GraphError",
     "InputError",
     "KernelError",
@@ -76,6 +99,7 @@ _MODULES = (
     "autofusion.kernels.isa",
     "autofusion.kernels.target",
     "autofusion.numerics",
+    "autofusion.kinds",
     "autofusion.refusal",
 )
 

@@ -21,7 +21,7 @@ Layout facts that kernels may rely on, and must keep:
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeGuard
 
@@ -31,6 +31,7 @@ from autofusion.errors import KernelError
 from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType, Type
 from autofusion.kernels.target import Target
+from autofusion.kinds import FusedKind
 from autofusion.numerics import Numerics
 from autofusion.refusal import Refusal
 
@@ -219,11 +220,11 @@ class Segment(Protocol):
 
 
 class KernelPack(Protocol):
-    """What a kernel pack provides. ``kinds`` maps each fused kind that it implements to the kind's version."""
+    """What a kernel pack provides. ``kinds`` are the fused kinds that it implements."""
 
     name: str
     version: str
-    kinds: Mapping[str, str]
+    kinds: Sequence[FusedKind]
     oracle: bool
     """True if the pack runs operators by the book, one by one, on plain tensors: the reference and the fallback."""
     blocks: Sequence[int]

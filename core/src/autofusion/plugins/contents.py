@@ -5,9 +5,10 @@ A missing method would otherwise surface much later, as an AttributeError far fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from autofusion.kinds import FusedKind
 from autofusion.rules.check import problems as rule_problems
 
 Check = Callable[[Any], bool]
@@ -21,8 +22,8 @@ def _sequence(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
-def _mapping(value: Any) -> bool:
-    return isinstance(value, Mapping)
+def _kinds(value: Any) -> bool:
+    return _sequence(value) and all(isinstance(each, FusedKind) for each in value)
 
 
 def _flag(value: Any) -> bool:
@@ -36,7 +37,7 @@ def _number(value: Any) -> bool:
 _EXPECTED: dict[Check, str] = {
     _text: "a text",
     _sequence: "a sequence",
-    _mapping: "a mapping",
+    _kinds: "a sequence of FusedKind",
     _flag: "True or False",
     _number: "a number",
     callable: "a method",
@@ -55,12 +56,11 @@ _CONTRACTS: dict[str, dict[str, Check]] = {
         "name": _text,
         "version": _text,
         "rules": _sequence,
-        "kinds": _mapping,
     },
     "autofusion.kernels": {
         "name": _text,
         "version": _text,
-        "kinds": _mapping,
+        "kinds": _kinds,
         "oracle": _flag,
         "blocks": _sequence,
         "launch_seconds": _number,

@@ -11,6 +11,19 @@ from autofusion.hooks import hookimpl
 
 if TYPE_CHECKING:
     from autofusion.errors import GraphError, OptionError, PluginError
+    from autofusion.kinds import (
+        ATTENTION,
+        CONV,
+        LAYER_NORM,
+        MATMUL,
+        POINTWISE,
+        REDUCTION,
+        SOFTMAX,
+        STANDARD,
+        FusedKind,
+        scaled,
+        swaps_last_axes,
+    )
     from autofusion.refusal import Refusal
     from autofusion.rules.check import problems
     from autofusion.rules.epilogue import Epilogue, any_broadcast, follow, is_short, joining, why_alone
@@ -54,15 +67,24 @@ if TYPE_CHECKING:
     from autofusion.rules.rule import Builder, FuseRule, Level, Region, RewriteRule, Rule, RulePack, Stage
 
 __all__ = [
+    "ATTENTION",
     "BANDS",
     "COMMUTATIVE",
+    "CONV",
     "FLOATS",
+    "LAYER_NORM",
     "LIMIT",
+    "MATMUL",
+    "POINTWISE",
+    "REDUCTION",
+    "SOFTMAX",
+    "STANDARD",
     "Builder",
     "Const",
     "Either",
     "Epilogue",
     "FuseRule",
+    "FusedKind",
     "GraphError",
     "Growth",
     "Joins",
@@ -110,12 +132,15 @@ __all__ = [
     "same_dim",
     "same_shape",
     "scalar",
+    "scaled",
     "spread",
+    "swaps_last_axes",
     "var",
     "why_alone",
 ]
 _MODULES = (
     "autofusion.errors",
+    "autofusion.kinds",
     "autofusion.refusal",
     "autofusion.rules.check",
     "autofusion.rules.epilogue",

@@ -7,12 +7,14 @@ bind fails on the first model that matches. Both are found here, without a model
 from __future__ import annotations
 
 import dis
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from autofusion.errors import nearest
 from autofusion.ir import operators
+from autofusion.kinds import STANDARD, FusedKind, find
 from autofusion.rules import pattern as p
 from autofusion.rules.rule import FuseRule, RewriteRule, RulePack
 
@@ -88,15 +90,26 @@ def _op_problems(part: p.Op) -> Iterator[str]:
 def _fuse_problems(rule: FuseRule, pack: RulePack) -> Iterator[str]:
     if not rule.roots and not rule.root_classes:
         yield "has neither roots nor root classes, so it would never be asked"
-    if not rule.kind:
-        yield "has no kind"
-    elif pack.kinds.get(rule.kind) != rule.kind_version:
-        stated = pack.kinds.get(rule.kind)
-        yield f"emits kind '{rule.kind}' version '{rule.kind_version}', but its pack states {stated!r} in 'kinds'"
+    if not isinstance(rule.kind, FusedKind):
+        yield f"has a kind of type {type(rule.kind).__name__}, expected a FusedKind"
+    else:
+        yield from _kind_problems(rule.kind, pack)
     for name in sorted(rule.roots):
         complaint = _unknown_operator(name)
         if complaint:
             yield complaint
+
+
+def _kind_problems(kind: FusedKind, pack: RulePack) -> Iterator[str]:
+    standard = find(STANDARD, kind.name)
+    if standard is not None and kind is not standard and kind.anchors != standard.anchors:
+        yield f"emits another kind '{kind.name}' than core's; a kind of its own begins with '{pack.name}.'"
+    if not re.fullmatch(r"\d+(\.\d+)?", kind.version):
+        yield f"emits kind '{kind.name}' in version '{kind.version}', expected a number as 1 or 1.2"
+    for name in (*kind.anchors, *kind.inner):
+        complaint = _unknown_operator(name)
+        if complaint:
+            yield f"emits kind '{kind.name}', which {complaint}"
 
 
 def _names_read(function: Callable[..., Any]) -> Iterator[tuple[str, str]]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.types import Type
+from autofusion.kinds import FusedKind
 from autofusion.refusal import Refusal
 from autofusion.rules.pattern import Match, Pattern
 
@@ -84,16 +85,14 @@ class FuseRule:
     ``grow(node)`` is called for every node whose operator is in ``roots`` (or whose class is in ``root_classes``). It
     yields ``Region`` candidates for that anchor, the largest first, then smaller ones that are legal too, so that the
     planner can fall back when no kernel takes the largest or when nodes are already taken. It yields a ``Refusal``
-    where growth stopped for a reason worth telling (near-miss). ``kind_version`` is the version of the kind's contract
-    that the rule emits.
+    where growth stopped for a reason worth telling (near-miss).
     """
 
     name: str
-    kind: str
+    kind: FusedKind
     grow: Callable[[Node], Iterator[Region | Refusal]]
     roots: frozenset[str] = frozenset()
     root_classes: frozenset[Any] = frozenset()
-    kind_version: str = "1"
     stage: Stage = Stage.FUSE
     level: Level = Level.FULL
     priority: int = 0
@@ -110,7 +109,12 @@ class RulePack:
     name: str
     version: str
     rules: tuple[Rule, ...]
-    kinds: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def kinds(self) -> tuple[FusedKind, ...]:
+        """The fused kinds that the rules emit, by name."""
+        found = {rule.kind.name: rule.kind for rule in self.rules if isinstance(rule, FuseRule)}
+        return tuple(found[name] for name in sorted(found))
 
 
 class Builder:

@@ -5,7 +5,7 @@ Offered as a kernel pack of core's: a control-flow node is a step like any other
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from autofusion.ir.graph import Graph, Node
 from autofusion.ir.types import TensorType
 from autofusion.kernels.contract import BoundStep, Memory, Offer, Operand, Segment
 from autofusion.kernels.target import Target
+from autofusion.kinds import FusedKind
 from autofusion.numerics import Numerics
 from autofusion.refusal import Refusal
 from autofusion.runtime.context import Body, Context
@@ -30,7 +31,7 @@ class ControlPack:
 
     name = "control"
     version = "1"
-    kinds: Mapping[str, str] = {}
+    kinds: Sequence[FusedKind] = ()
     oracle = False
     blocks: Sequence[int] = ()
     launch_seconds = 20e-6

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
 from autofusion.kernels.contract import BindContext, BoundStep, KernelPack, Memory, Offer, Operand, Segment, TensorView
 from autofusion.kernels.target import Target
+from autofusion.kinds import FusedKind
 from autofusion.numerics import NotFinite
 from autofusion.plugins.discovery import STRICT
 from autofusion.plugins.records import LOG, describe
@@ -54,7 +55,7 @@ class GuardedPack:
         self.name, self.version = pack.name, pack.version
         self.blocks: Sequence[int] = pack.blocks
         self.launch_seconds = pack.launch_seconds
-        self.kinds: Mapping[str, str] = pack.kinds
+        self.kinds: Sequence[FusedKind] = pack.kinds
         self._aside: dict[str, str] = {}
         """Kernel -> why it is not used any more."""
 

@@ -24,9 +24,10 @@ from autofusion.ir.graph import FUSED, Graph, Node, Value
 from autofusion.ir.verify import verify
 from autofusion.kernels.contract import BindContext, KernelPack, Offer, Operand, constant_view
 from autofusion.kernels.target import Target
+from autofusion.kinds import FusedKind
 from autofusion.plugins.registry import default_registry
 from autofusion.refusal import Refusal
-from autofusion.rules.rule import FuseRule, RulePack
+from autofusion.rules.rule import RulePack
 
 
 @functools.cache
@@ -71,7 +72,7 @@ class FreeKernels:
     blocks: Sequence[int] = ()
     launch_seconds = 0.0
 
-    def __init__(self, kinds: Mapping[str, str]) -> None:
+    def __init__(self, kinds: Sequence[FusedKind]) -> None:
         self.kinds = kinds
 
     def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refusal:
@@ -112,7 +113,7 @@ def apply_rules(graph: Graph, packs: Sequence[RulePack], options: FusionOptions 
     """A copy of ``graph`` (which must verify) after all stages, with every legal fusion taken."""
     options = options or FusionOptions()
     found, ledger = prepare(graph, packs, options)
-    kinds = {rule.kind: rule.kind_version for pack in packs for rule in pack.rules if isinstance(rule, FuseRule)}
+    kinds = [kind for pack in packs for kind in pack.kinds]
     if kinds:
         target = this_target()
         fuse(found, packs, Kernels([FreeKernels(kinds)], target, CostModel(target)), options, ledger)

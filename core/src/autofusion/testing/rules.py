@@ -9,7 +9,7 @@ from autofusion.cost.model import CostModel, is_free, is_static
 from autofusion.errors import PluginError
 from autofusion.fusion.options import FusionOptions
 from autofusion.ir.dtypes import dtype_from_name
-from autofusion.ir.graph import Graph
+from autofusion.ir.graph import FUSED, Graph
 from autofusion.ir.text import to_text
 from autofusion.plugins.registry import default_registry
 from autofusion.rules.check import problems
@@ -101,6 +101,15 @@ class RulePackTests(StandardTests):
         """NaN, infinities and zeros of both signs go through as they did."""
         for site in self._sites(rule):
             self._same(site, site.graph, f"{site} with special numbers", special=True)
+
+    def test_bodies_keep_to_their_kind(self, rule: str) -> None:
+        """What a fuse rule wraps is what the kind's contract allows: kernels of other packs rely on it."""
+        kinds = {kind.name: kind for kind in self.rule_pack().kinds}
+        for site in self._sites(rule):
+            for node in apply_rules(site.graph, [site.pack]).graph.nodes:
+                if node.op == FUSED:
+                    misfit = kinds[node.attrs["kind"]].misfit(node.body)
+                    assert misfit is None, f"{site}: {misfit.reason}"
 
     def test_spellings(self, rule: str) -> None:
         """Swapping the operands of a commutative operator changes neither whether the rule fires nor the numbers."""

@@ -17,7 +17,6 @@ from autofusion.plugins.digest import content_digest
 from autofusion.plugins.lock import Lock, Pin, read, to_text
 from autofusion.plugins.records import Status
 from autofusion.plugins.registry import Registry
-from autofusion.rules.rule import FuseRule
 from autofusion.runtime.config import Settings, read_settings
 
 _NOT_LOCKED = ("inputs", "outputs", "config")
@@ -66,9 +65,9 @@ def _pins(registry: Registry) -> list[Pin]:
         emits, implements = dict(pin.emits), dict(pin.implements)
         for item in registry.provided(record.group, record.name):
             if record.group == "autofusion.rules":
-                emits |= {rule.kind: rule.kind_version for rule in item.rules if isinstance(rule, FuseRule)}
+                emits |= {kind.name: kind.version for kind in item.kinds}
             if record.group == "autofusion.kernels":
-                implements |= item.kinds
+                implements |= {kind.name: kind.version for kind in item.kinds}
         pins[record.dist] = dataclasses.replace(pin, provides=provides, emits=emits, implements=implements)
     return list(pins.values())
 

@@ -7,7 +7,7 @@ from autofusion.ir.infer import infer_graph
 from autofusion.ir.operators import OpClass, op_class
 from autofusion.ir.text import from_text
 from autofusion.rules import Region
-from autofusion_rules_pointwise.reduction import REDUCTION
+from autofusion_rules_pointwise.reduction import RULE as REDUCTION
 from autofusion_rules_pointwise.region import REGION
 
 

@@ -8,7 +8,7 @@ from autofusion.ir.graph import Graph
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.text import SeededConstants, from_text
 from autofusion.rules import FuseRule, Refusal, Region
-from autofusion_rules_transformer.attention import ATTENTION
+from autofusion_rules_transformer.attention import RULE as ATTENTION
 from autofusion_rules_transformer.matmul import ACTIVATION, EPILOGUE
 from autofusion_rules_transformer.norm_epilogue import NORM_EPILOGUE
 from autofusion_rules_transformer.softmax_epilogue import SOFTMAX_EPILOGUE

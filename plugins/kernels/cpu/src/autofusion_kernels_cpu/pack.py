@@ -15,21 +15,39 @@ from types import ModuleType
 
 from autofusion.ir.graph import FUSED, Node
 from autofusion.ir.types import TensorType
-from autofusion.kernels import BoundStep, Memory, Offer, Operand, Refusal, Segment, Target, instruction_sets, storable
+from autofusion.kernels import (
+    ATTENTION,
+    CONV,
+    LAYER_NORM,
+    MATMUL,
+    POINTWISE,
+    REDUCTION,
+    SOFTMAX,
+    BoundStep,
+    FusedKind,
+    Memory,
+    Offer,
+    Operand,
+    Refusal,
+    Segment,
+    Target,
+    instruction_sets,
+    storable,
+)
 from autofusion_kernels_cpu.codegen.isa import ISAS
 
-FAMILIES: Mapping[str, Mapping[str, str]] = {
-    "conv": {"conv": "1"},
-    "matmul": {"matmul": "1"},
-    "attention": {"attention": "1"},
-    "pointwise": {"pointwise": "1"},
-    "reduction": {"reduction": "1", "softmax": "1", "layer_norm": "1"},
-    "pooling": {},
-    "resize": {},
-    "movement": {},
-    "recurrent": {},
+FAMILIES: Mapping[str, tuple[FusedKind, ...]] = {
+    "conv": (CONV,),
+    "matmul": (MATMUL,),
+    "attention": (ATTENTION,),
+    "pointwise": (POINTWISE,),
+    "reduction": (REDUCTION, SOFTMAX, LAYER_NORM),
+    "pooling": (),
+    "resize": (),
+    "movement": (),
+    "recurrent": (),
 }
-"""Family -> fused kinds, with the version of each that it implements."""
+"""Family -> fused kinds that it implements."""
 
 Offers = Callable[[Node, Target], Sequence[Offer] | Refusal]
 
@@ -51,7 +69,7 @@ class CpuPack:
     name = "cpu"
     version = version("autofusion-kernels-cpu")
     oracle = False
-    kinds: Mapping[str, str] = {kind: version for kinds in FAMILIES.values() for kind, version in kinds.items()}
+    kinds: Sequence[FusedKind] = tuple(kind for kinds in FAMILIES.values() for kind in kinds)
     launch_seconds = 1e-7
     """A step of the native interpreter costs 40 to 70 ns, its barrier included."""
 
@@ -62,7 +80,7 @@ class CpuPack:
     def _operators(self) -> Mapping[str, tuple[Offers, ...]]:
         table: dict[str, tuple[Offers, ...]] = {}
         for label, family in families().items():
-            for name in (*family.OPERATORS, *(f"{FUSED}:{kind}" for kind in FAMILIES[label])):
+            for name in (*family.OPERATORS, *(f"{FUSED}:{kind.name}" for kind in FAMILIES[label])):
                 table[name] = (*table.get(name, ()), family.offers)
         return table
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,9 +10,11 @@ from autofusion.ir.graph import FUSED, Graph, Node
 from autofusion.ir.operators import work
 from autofusion.ir.types import TensorType
 from autofusion.kernels import (
+    ANY_KIND,
     PLAIN,
     BindContext,
     BoundStep,
+    FusedKind,
     Memory,
     Numerics,
     Offer,
@@ -28,9 +29,6 @@ from autofusion_kernels_reference import __version__
 from autofusion_kernels_reference.control import OPS as CONTROL
 from autofusion_kernels_reference.evaluate import function_of, is_known
 
-ANY_KIND = "*"
-"""The entry of ``kinds`` that says: every fused kind, since the body is run node by node."""
-
 _FLOPS = 1e9
 _BYTES = 0.5e9
 _LAUNCH = 20e-6
@@ -41,7 +39,7 @@ class ReferencePack:
 
     name = "reference"
     version = __version__
-    kinds: Mapping[str, str] = MappingProxyType({ANY_KIND: ANY_KIND})
+    kinds: Sequence[FusedKind] = (ANY_KIND,)
     oracle = True
     blocks: Sequence[int] = ()
     launch_seconds = _LAUNCH

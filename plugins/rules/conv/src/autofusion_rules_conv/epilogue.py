@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autofusion.ir.graph import Node
-from autofusion.rules import FuseRule, Level, Refusal, Region, follow, is_short, why_alone
-
-ANCHORS = frozenset({"Conv", "ConvTranspose"})
+from autofusion.rules import CONV, FuseRule, Level, Refusal, Region, follow, is_short, why_alone
 
 
 def _indexable(operand: tuple[int, ...], result: tuple[int, ...]) -> bool:
@@ -35,9 +33,9 @@ def _epilogue(anchor: Node) -> Iterator[Region | Refusal]:
 
 ACTIVATION = FuseRule(
     "conv.activation",
-    "conv",
+    CONV,
     _activation,
-    ANCHORS,
+    frozenset(CONV.anchors),
     level=Level.BASIC,
     doc="""Run a convolution with its residual Add and its activation.
 
@@ -51,9 +49,9 @@ ACTIVATION = FuseRule(
 
 EPILOGUE = FuseRule(
     "conv.epilogue",
-    "conv",
+    CONV,
     _epilogue,
-    ANCHORS,
+    frozenset(CONV.anchors),
     doc="""Run a convolution with all pointwise operators behind it.
 
     Before: %y = Mul(%c, Sigmoid(%c)) with %c = Conv(%x, %w, %b), and whatever pointwise operators follow

@@ -16,5 +16,4 @@ PACK = RulePack(
         *global_pool.RULES,
         *epilogue.RULES,
     ),
-    kinds={"conv": "1"},
 )

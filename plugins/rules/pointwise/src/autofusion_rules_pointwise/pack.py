@@ -29,5 +29,4 @@ PACK = RulePack(
         *region.RULES,
         *reduction.RULES,
     ),
-    kinds={"pointwise": "1", "reduction": "1"},
 )

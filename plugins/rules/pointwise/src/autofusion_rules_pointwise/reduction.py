@@ -6,12 +6,8 @@ from collections.abc import Iterator
 
 from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
-from autofusion.rules import FuseRule, Refusal, Region, backward, forward, is_float_type
+from autofusion.rules import REDUCTION, FuseRule, Refusal, Region, backward, forward, is_float_type
 from autofusion_rules_pointwise.region import of_shape
-
-REDUCTIONS = frozenset(
-    f"Reduce{name}" for name in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
-) | {"ArgMax", "ArgMin"}
 
 
 def _reduction(anchor: Node) -> Iterator[Region | Refusal]:
@@ -32,11 +28,11 @@ def _static_float(type_: object) -> bool:
     return isinstance(type_, TensorType) and type_.is_static and is_float_type(type_.dtype)
 
 
-REDUCTION = FuseRule(
+RULE = FuseRule(
     "pointwise.reduction",
-    "reduction",
+    REDUCTION,
     _reduction,
-    REDUCTIONS,
+    frozenset(REDUCTION.anchors),
     doc="""Run a reduction with the pointwise operators around it.
 
     Before: %y = Sqrt(ReduceMean(Mul(%x, %x), [-1]))
@@ -46,4 +42,4 @@ REDUCTION = FuseRule(
     """,
 )
 
-RULES = (REDUCTION,)
+RULES = (RULE,)

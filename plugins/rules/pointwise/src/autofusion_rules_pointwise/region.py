@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from autofusion.ir.graph import Node
 from autofusion.ir.operators import OpClass, find
 from autofusion.ir.types import Shape, TensorType
-from autofusion.rules import FuseRule, Refusal, Region, backward, is_float_type
+from autofusion.rules import POINTWISE, FuseRule, Refusal, Region, backward, is_float_type
 
 _NOT_ARITHMETIC = frozenset({"Identity"})
 
@@ -56,7 +56,7 @@ def _region(end: Node) -> Iterator[Region | Refusal]:
 
 REGION = FuseRule(
     "pointwise.region",
-    "pointwise",
+    POINTWISE,
     _region,
     root_classes=frozenset({OpClass.POINTWISE}),
     doc="""Run neighbouring pointwise operators in one loop.

@@ -15,6 +15,7 @@ from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import attribute
 from autofusion.ir.types import TensorType
 from autofusion.rules import (
+    ATTENTION,
     FuseRule,
     Refusal,
     Region,
@@ -24,7 +25,8 @@ from autofusion.rules import (
     is_float_type,
     joining,
     normal_axis,
-    scalar,
+    scaled,
+    swaps_last_axes,
 )
 
 
@@ -80,13 +82,7 @@ def _scales(product: Node) -> list[Node]:
     found = []
     for value in product.inputs:
         node = None if value is None else value.producer
-        if node is None or value is None or node.op not in ("Div", "Mul") or _only_consumer(value) is not product:
-            continue
-        factors = node.inputs[1:] if node.op == "Div" else node.inputs
-        single = any(
-            scalar(v) is not None and v is not None and v.const is not None and v.const.size == 1 for v in factors
-        )
-        if single and any(v is not None and v.type == value.type for v in node.inputs):
+        if node is not None and value is not None and scaled(node) and _only_consumer(value) is product:
             found.append(node)
     return found
 
@@ -100,19 +96,16 @@ def _key_transpose(product: Node, scales: list[Node]) -> tuple[Node, ...] | None
         reader = node
         value = next(v for v in node.inputs if v is not None and v.const is None)
         node = value.producer
-    if node is None or value is None or node.op != "Transpose" or _only_consumer(value) is not reader:
+    if node is None or value is None or not swaps_last_axes(node) or _only_consumer(value) is not reader:
         return None
-    perm = attribute(node, "perm")
-    rank = len(value.tensor.static_shape) if isinstance(value.type, TensorType) and value.type.is_static else 0
-    swap = [*range(rank - 2), rank - 1, rank - 2]
-    return (node,) if rank >= 2 and perm is not None and list(perm) == swap else None
+    return (node,)
 
 
-ATTENTION = FuseRule(
+RULE = FuseRule(
     "transformer.attention",
-    "attention",
+    ATTENTION,
     _attention,
-    frozenset({"Softmax"}),
+    frozenset(ATTENTION.anchors),
     doc="""Run scaled dot-product attention as one.
 
     Before: %y = MatMul(Softmax(Add(Mul(MatMul(%q, %k), 0.125), %mask)) {axis = -1}, %v)
@@ -123,4 +116,4 @@ ATTENTION = FuseRule(
     """,
 )
 
-RULES = (ATTENTION,)
+RULES = (RULE,)

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autofusion.ir.graph import Node
-from autofusion.rules import FuseRule, Level, Refusal, Region, any_broadcast, follow, is_short, why_alone
-
-ANCHORS = frozenset({"Gemm", "MatMul"})
+from autofusion.rules import MATMUL, FuseRule, Level, Refusal, Region, any_broadcast, follow, is_short, why_alone
 
 
 def _activation(anchor: Node) -> Iterator[Region | Refusal]:
@@ -29,9 +27,9 @@ def _epilogue(anchor: Node) -> Iterator[Region | Refusal]:
 
 ACTIVATION = FuseRule(
     "transformer.matmul_activation",
-    "matmul",
+    MATMUL,
     _activation,
-    ANCHORS,
+    frozenset(MATMUL.anchors),
     level=Level.BASIC,
     doc="""Run a matrix product with its bias and its activation.
 
@@ -44,9 +42,9 @@ ACTIVATION = FuseRule(
 
 EPILOGUE = FuseRule(
     "transformer.matmul_epilogue",
-    "matmul",
+    MATMUL,
     _epilogue,
-    ANCHORS,
+    frozenset(MATMUL.anchors),
     doc="""Run a matrix product with all pointwise operators behind it.
 
     Before: %y = Add(Gelu(Add(MatMul(%x, %w), %bias)), %residual)

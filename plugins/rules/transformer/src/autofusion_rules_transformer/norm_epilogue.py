@@ -8,18 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from autofusion.ir.graph import Node
-from autofusion.rules import FuseRule, Joins, Refusal, Region, any_broadcast, backward, follow
-
-ANCHORS = frozenset(
-    {
-        "GroupNormalization",
-        "InstanceNormalization",
-        "LayerNormalization",
-        "LpNormalization",
-        "MeanVarianceNormalization",
-        "RMSNormalization",
-    }
-)
+from autofusion.rules import LAYER_NORM, FuseRule, Joins, Refusal, Region, any_broadcast, backward, follow
 
 
 def _norm(anchor: Node) -> Iterator[Region | Refusal]:
@@ -49,9 +38,9 @@ def _with_residual(anchor: Node, joins: Joins, chains: Sequence[tuple[Node, ...]
 
 NORM_EPILOGUE = FuseRule(
     "transformer.norm_epilogue",
-    "layer_norm",
+    LAYER_NORM,
     _norm,
-    ANCHORS,
+    frozenset(LAYER_NORM.anchors),
     doc="""Run a normalisation with the pointwise operators before it, such as a residual Add, and those behind it.
 
     Before: %s = Add(%x, %residual); %y = LayerNormalization(%s, %scale, %shift)

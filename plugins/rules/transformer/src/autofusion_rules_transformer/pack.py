@@ -29,5 +29,4 @@ PACK = RulePack(
         *norm_epilogue.RULES,
         *softmax_epilogue.RULES,
     ),
-    kinds={"attention": "1", "layer_norm": "1", "matmul": "1", "softmax": "1"},
 )

@@ -6,7 +6,17 @@ from collections.abc import Iterator
 
 from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
-from autofusion.rules import FuseRule, Refusal, Region, any_broadcast, backward, forward, is_float_type, joining
+from autofusion.rules import (
+    SOFTMAX,
+    FuseRule,
+    Refusal,
+    Region,
+    any_broadcast,
+    backward,
+    forward,
+    is_float_type,
+    joining,
+)
 
 
 def _softmax(anchor: Node) -> Iterator[Region | Refusal]:
@@ -27,9 +37,9 @@ def _softmax(anchor: Node) -> Iterator[Region | Refusal]:
 
 SOFTMAX_EPILOGUE = FuseRule(
     "transformer.softmax_epilogue",
-    "softmax",
+    SOFTMAX,
     _softmax,
-    frozenset({"LogSoftmax", "Softmax"}),
+    frozenset(SOFTMAX.anchors),
     doc="""Run a Softmax with what scales and masks its operand.
 
     Before: %y = Softmax(Add(Mul(%scores, 0.125), %mask))

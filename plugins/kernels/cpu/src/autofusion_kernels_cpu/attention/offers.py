@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from autofusion.ir.graph import FUSED, Node
+from autofusion.ir.graph import Node
 from autofusion.ir.operators import work
 from autofusion.kernels import BindContext, KernelError, Numerics, Offer, Operand, Refusal, Target, TensorView
 from autofusion_kernels_cpu import estimate
@@ -21,13 +21,9 @@ from autofusion_kernels_cpu.matmul.kernel import SCALAR, VECTOR, Epilogue
 from autofusion_kernels_cpu.matmul.tile import choose_rows, panel_width
 from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
 
-KIND = "attention"
-
 
 def offers(node: Node, target: Target) -> list[Offer] | Refusal:
     """One offer for float32 attention on plain tensors: any head length, any number of queries and keys."""
-    if node.op != FUSED or node.attrs.get("kind") != KIND:
-        return Refusal(f"it is no fused node of kind '{KIND}'")
     problem = attention_of(node)
     if isinstance(problem, str):
         return Refusal(problem)

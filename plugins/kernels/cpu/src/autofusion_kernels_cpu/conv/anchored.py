@@ -8,14 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from autofusion.ir.graph import Node, Value
-from autofusion.kernels import Layout, Operand, TensorView
+from autofusion.kernels import CONV, Layout, Operand, Refusal, TensorView
 from autofusion_kernels_cpu.codegen.epilogue import Epilogue, OperandKind, epilogue_of
 from autofusion_kernels_cpu.codegen.region import body_of
 from autofusion_kernels_cpu.conv.geometry import AXES, Geometry, geometry_of
 from autofusion_kernels_cpu.conv.weights import padded_vector
 from autofusion_kernels_cpu.native.program import Ref
-
-ANCHORS = ("Conv", "ConvTranspose")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,12 +43,13 @@ class Anchored:
 def anchored(node: Node) -> Anchored | str:
     """The parts of a Conv, a ConvTranspose or a fused node of kind `conv`, or why this is none that can be run."""
     nodes, operands, results = body_of(node)
-    anchors = [each for each in nodes if each.op in ANCHORS]
-    if len(anchors) != 1 or nodes[0] is not anchors[0]:
-        return "it is not one convolution followed by pointwise operators"
+    anchor = CONV.anchor(node)
+    if isinstance(anchor, Refusal):
+        return anchor.reason
+    if nodes[0] is not anchor:
+        return "something comes before the convolution"
     if len(results) != 1:
         return f"it has {len(results)} results, only one can be stored"
-    anchor = anchors[0]
     x, w = anchor.inputs[0], anchor.inputs[1]
     b = anchor.operand(2)
     assert x is not None and w is not None

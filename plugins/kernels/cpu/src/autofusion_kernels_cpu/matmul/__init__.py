@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from autofusion.kernels import MATMUL
 from autofusion_kernels_cpu.matmul.offers import offers
-from autofusion_kernels_cpu.matmul.problem import ANCHORS
 
-OPERATORS = ANCHORS
+OPERATORS = MATMUL.anchors
 
 __all__ = ["OPERATORS", "offers"]

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from autofusion.ir.graph import FUSED, Node
+from autofusion.ir.graph import Node
 from autofusion.ir.operators import work
 from autofusion.kernels import (
     BindContext,
@@ -41,15 +41,12 @@ from autofusion_kernels_cpu.matmul.problem import Product, product_of, split_axe
 from autofusion_kernels_cpu.matmul.tile import MAX_PANELS, Rows, choose_rows, panel_width
 from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
 
-KIND = "matmul"
 # Rows up to which packing B costs more than reading it where it lies.
 DIRECT_ROWS = 16
 
 
 def offers(node: Node, target: Target) -> list[Offer] | Refusal:
     """Offers for a float32 matrix product, alone or with a pointwise epilogue."""
-    if node.op == FUSED and node.attrs.get("kind") != KIND:
-        return Refusal(f"kind '{node.attrs.get('kind')}' is not '{KIND}'")
     product = product_of(node)
     if isinstance(product, str):
         return Refusal(product)

@@ -12,11 +12,10 @@ import numpy as np
 
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import attribute
+from autofusion.kernels import MATMUL, Refusal
 from autofusion_kernels_cpu.codegen import nest
 from autofusion_kernels_cpu.codegen.nest import Axis
 from autofusion_kernels_cpu.codegen.region import Region, body_of, make_region, operand_constant
-
-ANCHORS = ("MatMul", "Gemm")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,10 +103,9 @@ def _swapped(numbers: Sequence[int], transposed: bool) -> tuple[int, ...]:
 def product_of(node: Node) -> Product | str:
     """The product in a MatMul, a Gemm or a fused node around one, or why there is none."""
     nodes, operands, results = body_of(node)
-    anchors = [n for n in nodes if n.op in ANCHORS]
-    if len(anchors) != 1:
-        return f"expected one matrix product, found {len(anchors)}"
-    anchor = anchors[0]
+    anchor = MATMUL.anchor(node)
+    if isinstance(anchor, Refusal):
+        return anchor.reason
     for value in (*anchor.inputs[:2], anchor.output):
         assert value is not None
         if value.tensor.dtype != np.float32:

@@ -29,7 +29,6 @@ from autofusion_kernels_cpu.leaves import leaf_memory
 from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
 from autofusion_kernels_cpu.pointwise.kernel import LANES, SCALAR, SPREAD, VECTOR, Form, address
 
-KIND = "pointwise"
 # Pieces of a long row start on whole cache lines.
 PIECE = 64
 # Rows for each thread below which rows are cut, so that threads finish together.
@@ -43,8 +42,6 @@ _INEXACT = frozenset(
 
 def offers(node: Node, target: Target) -> list[Offer] | Refusal:
     """Offers for a pointwise operator, or a fused node of kind ``pointwise`` with any operands and results."""
-    if node.op == FUSED and node.attrs.get("kind") != KIND:
-        return Refusal(f"kind '{node.attrs.get('kind')}' is not '{KIND}'")
     region = region_of(node)
     if isinstance(region, str):
         return Refusal(region)

@@ -8,9 +8,9 @@ from autofusion.ir.graph import Node
 from autofusion.kernels import Offer, Refusal, Target
 from autofusion_kernels_cpu.reduction import lrn
 from autofusion_kernels_cpu.reduction import offers as sweeping
-from autofusion_kernels_cpu.reduction.problem import ANCHORS
+from autofusion_kernels_cpu.reduction.problem import KINDS
 
-OPERATORS = (lrn.OPERATOR, *sorted(ANCHORS))
+OPERATORS = (lrn.OPERATOR, *(name for kind in KINDS for name in kind.anchors))
 
 
 def offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:

@@ -29,24 +29,17 @@ from autofusion_kernels_cpu.leaves import leaf_memory
 from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
 from autofusion_kernels_cpu.reduction import sweep
 from autofusion_kernels_cpu.reduction.kernel import Form, address
-from autofusion_kernels_cpu.reduction.problem import NORMS, SOFTMAX, TO_ROWS, Problem, problem_of
+from autofusion_kernels_cpu.reduction.problem import Problem, problem_of
 from autofusion_kernels_cpu.reduction.programs import Program
 
-KINDS = {"reduction": TO_ROWS, "softmax": frozenset(SOFTMAX), "layer_norm": frozenset(NORMS)}
-"""Fused kinds, and the operators that may be their anchor."""
 MAX_PARTS = 4
 
 
 def offers(node: Node, target: Target) -> list[Offer] | Refusal:
     """Offers on plain tensors, and on channel-blocked ones where only spatial axes are reduced."""
-    kind = node.attrs.get("kind") if node.op == FUSED else None
-    if node.op == FUSED and kind not in KINDS:
-        return Refusal(f"kind '{kind}' is none of {', '.join(KINDS)}")
     problem = problem_of(node)
     if isinstance(problem, str):
         return Refusal(problem)
-    if kind is not None and problem.anchor.op not in KINDS[kind]:
-        return Refusal(f"operator '{problem.anchor.op}' is no anchor of kind '{kind}'")
     isa = host_isa(target.isa)
     found = [_offer(node, problem, PLAIN, PLAIN, isa, target)]
     blocked = Layout(isa.lanes)

@@ -11,21 +11,13 @@ from autofusion.ir.dtypes import dtype_name
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import attribute
 from autofusion.ir.operators.reduction import reduced_axes
+from autofusion.kernels import LAYER_NORM, REDUCTION, SOFTMAX, Refusal
 from autofusion_kernels_cpu.codegen.region import Leaf, Region, body_of, make_region, signature
 from autofusion_kernels_cpu.reduction.programs import REDUCTIONS
 
-TO_ROWS = frozenset(REDUCTIONS) | {"ArgMax", "ArgMin"}
+KINDS = (REDUCTION, SOFTMAX, LAYER_NORM)
+TO_ROWS = frozenset(REDUCTION.anchors)
 """Anchors whose result has one element for each row; the others keep the shape."""
-SOFTMAX = ("Softmax", "LogSoftmax")
-NORMS = (
-    "GroupNormalization",
-    "InstanceNormalization",
-    "LayerNormalization",
-    "LpNormalization",
-    "MeanVarianceNormalization",
-    "RMSNormalization",
-)
-ANCHORS = frozenset({*TO_ROWS, *SOFTMAX, *NORMS})
 # Attributes that change the code of an anchor; the others (axes) change what it runs over.
 _ATTRIBUTES = ("epsilon", "p", "select_last_index")
 _INTEGERS = ("ReduceL1", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "ArgMax", "ArgMin")
@@ -84,10 +76,12 @@ class Problem:
 def problem_of(node: Node) -> Problem | str:
     """The problem in a node, or why it is none that these kernels solve."""
     nodes, operands, results = body_of(node)
-    anchors = [n for n in nodes if n.op in ANCHORS]
-    if len(anchors) != 1:
-        return f"expected one reduction or normalisation, found {len(anchors)}"
-    anchor = anchors[0]
+    kind = next((each for each in KINDS if each.is_of(node) or node.op in each.anchors), None)
+    if kind is None:
+        return f"{node.label} is neither a reduction nor a normalisation"
+    anchor = kind.anchor(node)
+    if isinstance(anchor, Refusal):
+        return anchor.reason
     x = anchor.inputs[0]
     assert x is not None
     reason = _unsupported(anchor, x)

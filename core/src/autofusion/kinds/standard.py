@@ -1,0 +1,66 @@
+"""The kinds that come with the project. One object is all there is to a kind."""
+
+from __future__ import annotations
+
+from autofusion.ir.operators import OpClass
+from autofusion.kinds.attention import ATTENTION
+from autofusion.kinds.kind import FusedKind
+
+CONV = FusedKind(
+    "conv",
+    anchors=("Conv", "ConvTranspose"),
+    body="a convolution, then any pointwise operators",
+    operands="weights; by channel, by channel and image, or of the result's shape",
+)
+MATMUL = FusedKind(
+    "matmul",
+    anchors=("Gemm", "MatMul"),
+    body="a matrix product, then any pointwise operators",
+    operands="whatever broadcasts to the result",
+)
+SOFTMAX = FusedKind(
+    "softmax",
+    anchors=("LogSoftmax", "Softmax"),
+    body="a softmax, with pointwise operators before and behind it",
+    operands="whatever broadcasts to the result",
+)
+LAYER_NORM = FusedKind(
+    "layer_norm",
+    anchors=(
+        "GroupNormalization",
+        "InstanceNormalization",
+        "LayerNormalization",
+        "LpNormalization",
+        "MeanVarianceNormalization",
+        "RMSNormalization",
+    ),
+    body="a normalisation, with pointwise operators before and behind it; what is normalised may be a result too",
+    operands="whatever broadcasts to the result",
+)
+REDUCTION = FusedKind(
+    "reduction",
+    anchors=(
+        "ArgMax",
+        "ArgMin",
+        "ReduceL1",
+        "ReduceL2",
+        "ReduceLogSum",
+        "ReduceLogSumExp",
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceMin",
+        "ReduceProd",
+        "ReduceSum",
+        "ReduceSumSquare",
+    ),
+    body="a reduction, with pointwise operators before and behind it",
+    operands="before it whatever broadcasts to its operand, behind it to its result",
+)
+POINTWISE = FusedKind(
+    "pointwise",
+    classes=frozenset({OpClass.POINTWISE}),
+    body="pointwise operators over one shape",
+    operands="whatever broadcasts to that shape",
+)
+
+STANDARD = (ATTENTION, CONV, LAYER_NORM, MATMUL, POINTWISE, REDUCTION, SOFTMAX)
