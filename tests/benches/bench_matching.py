@@ -20,12 +20,12 @@ from autofusion.cost.model import CostModel
 from autofusion.fusion.kernels import Kernels
 from autofusion.fusion.ledger import Ledger
 from autofusion.fusion.optimise import fuse, prepare
-from autofusion.fusion.options import FusionOptions
 from autofusion.ir.graph import Graph, Node
 from autofusion.ir.infer import infer_node
 from autofusion.ir.types import TensorType
 from autofusion.kernels.contract import Offer, Operand
 from autofusion.kernels.target import Target
+from autofusion.options import Options
 from autofusion.plugins.registry import default_registry
 from autofusion.rules.rule import RulePack
 
@@ -77,7 +77,7 @@ class Willing:
 
 def measure(graph: Graph, packs: Sequence[RulePack]) -> tuple[float, float, Ledger, int]:
     """Seconds of the rewrite stages and of the fuse stage, the ledger, and the nodes left."""
-    options = FusionOptions()
+    options = Options()
     target = detect()
     start = time.perf_counter()
     prepared, ledger = prepare(graph, packs, options)

@@ -262,7 +262,7 @@ LOCK_OF_ONE = Lock("0.1.0", (Pin("a", "1", "sha256:0"),))
         ("format = 1\n[cores]\n", "unknown entry 'cores'; did you mean 'core'"),
         ("format = 9\n", "has format 9, expected 1"),
         ("format = 1\n", "is incomplete"),
-        ("format = ", "is no TOML file"),
+        ("format = ", "is not a TOML file"),
         ("format = 1\n[core]\nversion='1'\n[[pack]]\ndist='a'\n", "is incomplete (KeyError: 'version')"),
     ],
 )
@@ -293,5 +293,5 @@ def test_text_and_lock_are_the_same(tmp_path: Path) -> None:
 def test_a_wrong_key_in_the_table_of_settings(folder: Path) -> None:
     lock = locked(folder)
     lock.write_text(lock.read_text() + "\n[fusion]\ndisabled = []\n")
-    assert "unknown key 'fusion.disabled'" in run(folder, MODEL, AUTOFUSION_LOCK=str(lock)).stderr
+    assert "'fusion.disabled' in" in run(folder, MODEL, AUTOFUSION_LOCK=str(lock)).stderr
     assert issubclass(OptionError, Exception)

@@ -15,12 +15,14 @@ from autofusion.errors import AutofusionError
 
 if TYPE_CHECKING:
     from autofusion._version import __version__
+    from autofusion.options import Options
     from autofusion.runtime.compile import compile, load
     from autofusion.runtime.session import Session
 
-__all__ = ["AutofusionError", "Session", "__version__", "compile", "load"]
+__all__ = ["AutofusionError", "Options", "Session", "__version__", "compile", "load"]
 
 _LAZY = {
+    "Options": "autofusion.options",
     "__version__": "autofusion._version",
     "compile": "autofusion.runtime.compile",
     "load": "autofusion.runtime.compile",

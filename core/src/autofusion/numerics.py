@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import enum
 
-from autofusion.errors import OptionError, nearest
-
 
 class Numerics(enum.Enum):
     """How a kernel's result may differ from the reference kernels' result; the strictest first."""
@@ -26,16 +24,6 @@ class Numerics(enum.Enum):
         """True if a kernel of these numerics is less exact than ``budget`` allows."""
         order = list(Numerics)
         return order.index(self) > order.index(budget)
-
-    @classmethod
-    def parse(cls, text: str | Numerics) -> Numerics:
-        """The member called ``text``; raise OptionError for anything else."""
-        if isinstance(text, Numerics):
-            return text
-        names = [member.value for member in cls]
-        if text not in names:
-            raise OptionError(f"unknown numerics '{text}': expected one of {', '.join(names)}{nearest(text, names)}")
-        return cls(text)
 
 
 class NotFinite(Exception):

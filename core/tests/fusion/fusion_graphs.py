@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from autofusion.fusion.options import FusionOptions
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.infer import infer_node
 from autofusion.ir.types import TensorType
 from autofusion.kinds import STANDARD, FusedKind, find
+from autofusion.options import Options
 from autofusion.refusal import Refusal
+from autofusion.rules.level import Level
 from autofusion.rules.pattern import Match, const, op, var
-from autofusion.rules.rule import Builder, FuseRule, Level, Region, RewriteRule, Rule, RulePack, Stage
+from autofusion.rules.rule import Builder, FuseRule, Region, RewriteRule, Rule, RulePack, Stage
 
 F32 = np.dtype(np.float32)
 
@@ -117,4 +118,4 @@ def chain_rule(
     return FuseRule(name, find(STANDARD, kind) or FusedKind(kind), grow, roots=frozenset(roots), **more)  # type: ignore[arg-type]
 
 
-FULL = FusionOptions(level=Level.FULL)
+FULL = Options(level=Level.FULL)

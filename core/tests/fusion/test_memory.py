@@ -10,8 +10,8 @@ from autofusion.cost.model import CostModel
 from autofusion.fusion.ledger import Verdict
 from autofusion.fusion.memory import live_bytes, peak_bytes
 from autofusion.fusion.optimise import optimise
-from autofusion.fusion.options import FusionOptions
 from autofusion.ir.graph import Graph, Node
+from autofusion.options import Options
 
 SIZE = 4 * 8 * 4
 """Bytes of one value f32[4, 8]."""
@@ -48,9 +48,7 @@ def test_the_ledger_says_what_each_fusion_does_to_memory() -> None:
     value = net.input("x", 4, 8)
     for index, name in enumerate(("Sin", "Relu", "Neg", "Exp")):
         value = net.node(name, value, name=f"{name.lower()}{index}")
-    _, ledger = optimise(
-        net.output(value), [pack(chain_rule())], [FakePack()], TARGET, CostModel(TARGET), FusionOptions()
-    )
+    _, ledger = optimise(net.output(value), [pack(chain_rule())], [FakePack()], TARGET, CostModel(TARGET), Options())
     (record,) = ledger.of(Verdict.FUSED)
     assert record.site == "relu1"
     # While the three run one by one, an operand and a result are alive, at the end of the graph as in the middle.

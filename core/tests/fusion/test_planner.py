@@ -14,21 +14,23 @@ from autofusion.cost.signature import signature
 from autofusion.errors import OptionError
 from autofusion.fusion.ledger import Ledger, Verdict
 from autofusion.fusion.optimise import optimise, prepare
-from autofusion.fusion.options import FusionOptions, Switches
+from autofusion.fusion.rule_switches import Switches
 from autofusion.ir.graph import FUSED, Graph, Node, Value
 from autofusion.kinds import POINTWISE, FusedKind
+from autofusion.options import Options
 from autofusion.refusal import Refusal
-from autofusion.rules.rule import FuseRule, Level, Region, Rule
+from autofusion.rules.level import Level
+from autofusion.rules.rule import FuseRule, Region, Rule
 
 
 def plan(
     graph: Graph,
     *rules: Rule,
     kernels: Sequence[FakePack] | FakePack | None = None,
-    options: FusionOptions | None = None,
+    options: Options | None = None,
 ) -> tuple[Graph, Ledger]:
     chosen = [FakePack()] if kernels is None else [kernels] if isinstance(kernels, FakePack) else kernels
-    return optimise(graph, [pack(*rules)], chosen, TARGET, CostModel(TARGET), options or FusionOptions())
+    return optimise(graph, [pack(*rules)], chosen, TARGET, CostModel(TARGET), options or Options())
 
 
 def chain(*names: str, x: Value | None = None, net: Net | None = None) -> Graph:
@@ -190,7 +192,7 @@ def test_the_loser_without_an_alternative_is_recorded_with_the_winner() -> None:
 def test_priority_goes_before_saving() -> None:
     first, second = chain_rule("test.first"), chain_rule("test.second", kind="conv")
     kernels = FakePack(fused=lambda node: 0.5 if node.attrs["kind"] == "conv" else 1.0)
-    options = FusionOptions(priorities={"test.first": 1})
+    options = Options(priorities={"test.first": 1})
     graph, _ = plan(chain("Relu", "Neg"), first, second, kernels=kernels, options=options)
     assert fused_nodes(graph)[0].attrs["kind"] == "pointwise"
 
@@ -355,14 +357,14 @@ def test_dynamic_shapes_are_not_fused_but_said() -> None:
 
 def test_level_off_is_untouched_and_empty() -> None:
     source = chain("Relu", "Neg")
-    graph, ledger = plan(source, chain_rule(), options=FusionOptions(level=Level.OFF))
+    graph, ledger = plan(source, chain_rule(), options=Options(level=Level.OFF))
     assert graph is source
     assert not ledger.records and ledger.level == "off"
 
 
 def test_level_basic_leaves_full_rules_out_and_says_so() -> None:
     basic = chain_rule("test.basic", roots=["Sin"], follows=["Cos"], level=Level.BASIC)
-    options = FusionOptions(level=Level.BASIC)
+    options = Options(level=Level.BASIC)
     graph, ledger = plan(chain("Sin", "Cos", "Relu", "Neg"), basic, chain_rule(), options=options)
     assert ops(graph) == [FUSED, "Relu", "Neg"]
     (record,) = ledger.of(Verdict.DISABLED)
@@ -372,7 +374,7 @@ def test_level_basic_leaves_full_rules_out_and_says_so() -> None:
 
 def test_site_switches_apply_to_any_source_node_of_the_region() -> None:
     source = chain("Relu", "Neg", "Sin", "Relu", "Exp", "Abs")
-    options = FusionOptions(disable_sites=frozenset({"exp4"}))
+    options = Options(disable_sites=frozenset({"exp4"}))
     graph, ledger = plan(source, chain_rule(), options=options)
     assert ops(graph) == [FUSED, "Sin", "Relu", "Exp", "Abs"]
     (record,) = ledger.of(Verdict.DISABLED)
@@ -382,27 +384,27 @@ def test_site_switches_apply_to_any_source_node_of_the_region() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (FusionOptions(disable=frozenset({"test.chian"})), r"'test.chian'.*did you mean 'test.chain'"),
-        (FusionOptions(only=frozenset({"tset"})), r"'tset'.*did you mean 'test'"),
-        (FusionOptions(priorities={"test.chains": 1}), r"'test.chains'.*did you mean 'test.chain'"),
+        (Options(disable=frozenset({"test.chian"})), r"'test.chian'.*did you mean 'test.chain'"),
+        (Options(only=frozenset({"tset"})), r"'tset'.*did you mean 'test'"),
+        (Options(priorities={"test.chains": 1}), r"'test.chains'.*did you mean 'test.chain'"),
     ],
 )
-def test_unknown_names_are_errors_with_the_nearest(options: FusionOptions, message: str) -> None:
+def test_unknown_names_are_errors_with_the_nearest(options: Options, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         prepare(chain("Relu"), [pack(chain_rule())], options)
 
 
 def test_unknown_sites_are_errors_with_the_nearest() -> None:
-    options = FusionOptions(disable_sites=frozenset({"test.chain:relu00"}))
+    options = Options(disable_sites=frozenset({"test.chain:relu00"}))
     with pytest.raises(OptionError, match=r"'relu00'.*did you mean 'relu0'"):
         Switches([pack(chain_rule())], options, chain("Relu"))
     net = Net()
     loop = net.graph.node("Loop", [net.input("x", 2)], {"body": chain("Relu")})
-    Switches([pack(chain_rule())], FusionOptions(disable_sites=frozenset({"relu0"})), net.output(loop.output))
+    Switches([pack(chain_rule())], Options(disable_sites=frozenset({"relu0"})), net.output(loop.output))
 
 
 def test_time_budget_leaves_sites_with_a_record() -> None:
-    graph, ledger = plan(chain("Relu", "Neg"), chain_rule(), options=FusionOptions(time_budget_s=0.0))
+    graph, ledger = plan(chain("Relu", "Neg"), chain_rule(), options=Options(time_budget=0.0))
     assert not fused_nodes(graph)
     assert any("time budget" in r.reason for r in ledger.of(Verdict.DISABLED))
 
@@ -424,11 +426,11 @@ def test_memory_budget_refuses_what_would_lift_the_peak() -> None:
     rule = FuseRule("test.shrink_add", POINTWISE, grow, roots=frozenset({"ReduceMax"}))
     graph, ledger = plan(build(), rule)
     assert len(fused_nodes(graph)) == 1
-    graph, ledger = plan(build(), rule, options=FusionOptions(memory_budget_bytes=4_300_000))
+    graph, ledger = plan(build(), rule, options=Options(memory_budget=4_300_000))
     assert not fused_nodes(graph)
     (record,) = ledger.of(Verdict.DISABLED)
     assert "memory budget of 4300000 bytes" in record.reason
-    graph, _ = plan(build(), rule, options=FusionOptions(memory_budget_bytes=10_000_000))
+    graph, _ = plan(build(), rule, options=Options(memory_budget=10_000_000))
     assert len(fused_nodes(graph)) == 1
 
 
@@ -437,7 +439,7 @@ def test_all_stages_run_and_prepare_stops_before_fusion() -> None:
     y = net.node("Relu", net.conv_bn(net.input("x", 1, 2, 4, 4), 2, "c1"), name="r")
     source = net.output(y)
     rules = (fold_bn_rule(), chain_rule(roots=["Conv"], kind="conv"))
-    graph, ledger = prepare(source, [pack(*rules)], FusionOptions())
+    graph, ledger = prepare(source, [pack(*rules)], Options())
     assert ops(graph) == ["Conv", "Relu"] and ledger.counts()["fused"] == 1
     graph, ledger = plan(source, *rules)
     assert ops(graph) == [FUSED]
@@ -449,8 +451,8 @@ def test_ledgers_of_two_steps_join_without_repeats() -> None:
     net = Net()
     y = net.conv_bn(net.input("x", 1, 2, 4, 4), 2, "c3")
     source = net.output(y, y.producer.inputs[0])  # type: ignore[union-attr]
-    _, first = prepare(source, [pack(fold_bn_rule())], FusionOptions())
-    _, second = prepare(source, [pack(fold_bn_rule())], FusionOptions())
+    _, first = prepare(source, [pack(fold_bn_rule())], Options())
+    _, second = prepare(source, [pack(fold_bn_rule())], Options())
     whole = Ledger.joined(first, [second, second])
     assert len(whole.records) == 1
     assert whole.rule_seconds["test.fold_bn"] > second.rule_seconds["test.fold_bn"]

@@ -10,20 +10,22 @@ import pytest
 from fusion_graphs import Net, double_rule, fold_bn_rule, ops, pack, rewrite_rule
 
 from autofusion.fusion.ledger import Ledger, Verdict
-from autofusion.fusion.options import FusionOptions, Switches
 from autofusion.fusion.rewrite import Rewriter
+from autofusion.fusion.rule_switches import Switches
 from autofusion.ir.graph import Graph, Value
+from autofusion.options import Options
 from autofusion.refusal import Refusal
+from autofusion.rules.level import Level
 from autofusion.rules.pattern import Match, op, var
-from autofusion.rules.rule import Builder, Level, RewriteRule, Rule, Stage
+from autofusion.rules.rule import Builder, RewriteRule, Rule, Stage
 
 
-def run(graph: Graph, *rules: Rule, options: FusionOptions | None = None, stage: Stage | None = None) -> Ledger:
+def run(graph: Graph, *rules: Rule, options: Options | None = None, stage: Stage | None = None) -> Ledger:
     ledger = Ledger()
-    chosen = options or FusionOptions()
+    chosen = options or Options()
     switches = Switches([pack(*rules)], chosen, graph)
     for each in [stage] if stage else [Stage.CANONICALISE, Stage.FOLD]:
-        Rewriter(graph, each, switches, ledger, chosen.time_budget_s).run()
+        Rewriter(graph, each, switches, ledger, chosen.time_budget).run()
     return ledger
 
 
@@ -300,7 +302,7 @@ def test_sinking_along_a_long_chain_is_not_mistaken_for_a_circle() -> None:
     assert ledger.counts()["error"] == 0
 
 
-def test_time_budget_stops_the_stage_with_a_record() -> None:
+def test_time_budgettops_the_stage_with_a_record() -> None:
     def slow(match: Match, builder: Builder) -> Sequence[Value]:
         time.sleep(0.02)
         return [match["x"]]
@@ -311,7 +313,7 @@ def test_time_budget_stops_the_stage_with_a_record() -> None:
         value = net.node("Neg", value)
     graph = net.output(value)
     rule = RewriteRule("test.slow", op("Neg", op("Neg", var("x"))), slow)
-    ledger = run(graph, rule, options=FusionOptions(time_budget_s=0.05))
+    ledger = run(graph, rule, options=Options(time_budget=0.05))
     (record,) = ledger.of(Verdict.DISABLED)
     assert "time budget" in record.reason
     assert 0 < ledger.counts()["fused"] < 100
@@ -328,7 +330,7 @@ def two_sites() -> Graph:
 
 def test_a_disabled_site_is_left_and_recorded() -> None:
     graph = two_sites()
-    ledger = run(graph, double_rule(), options=FusionOptions(disable_sites=frozenset({"test.neg_neg:b1"})))
+    ledger = run(graph, double_rule(), options=Options(disable_sites=frozenset({"test.neg_neg:b1"})))
     assert ops(graph) == ["Neg", "Neg"]
     (record,) = ledger.of(Verdict.DISABLED)
     assert record.nodes == ("a1", "b1") and "b1" in record.reason
@@ -337,12 +339,12 @@ def test_a_disabled_site_is_left_and_recorded() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        FusionOptions(disable=frozenset({"test.neg_neg"})),
-        FusionOptions(disable=frozenset({"test"})),
-        FusionOptions(only=frozenset({"test.fold_bn"})),
+        Options(disable=frozenset({"test.neg_neg"})),
+        Options(disable=frozenset({"test"})),
+        Options(only=frozenset({"test.fold_bn"})),
     ],
 )
-def test_a_disabled_rule_records_where_it_would_have_applied(options: FusionOptions) -> None:
+def test_a_disabled_rule_records_where_it_would_have_applied(options: Options) -> None:
     graph = two_sites()
     ledger = run(graph, double_rule(), fold_bn_rule(), options=options)
     assert ops(graph) == ["Neg"] * 4
@@ -352,7 +354,7 @@ def test_a_disabled_rule_records_where_it_would_have_applied(options: FusionOpti
 def test_level_leaves_out_rules_above_it() -> None:
     graph = two_sites()
     rule = RewriteRule("test.full", op("Neg", op("Neg", var("x"))), lambda m, b: [m["x"]], level=Level.FULL)
-    ledger = run(graph, rule, options=FusionOptions(level=Level.BASIC))
+    ledger = run(graph, rule, options=Options(level=Level.BASIC))
     assert len(graph) == 4
     assert all("level 'basic'" in record.reason for record in ledger.of(Verdict.DISABLED))
     assert ledger.counts()["disabled"] == 2
@@ -361,7 +363,7 @@ def test_level_leaves_out_rules_above_it() -> None:
 def test_priorities_decide_between_rules_for_one_site() -> None:
     low = rewrite_rule("test.low", op("Neg", op("Exp", var("x"))), lambda m, b: [b.op("Abs", m["x"])])
     high = rewrite_rule("test.high", op("Neg", op("Exp", var("x"))), lambda m, b: [b.op("Relu", m["x"])], priority=5)
-    for options, expected in ((FusionOptions(), "Relu"), (FusionOptions(priorities={"test.low": 9}), "Abs")):
+    for options, expected in ((Options(), "Relu"), (Options(priorities={"test.low": 9}), "Abs")):
         net = Net()
         graph = net.output(net.node("Neg", net.node("Exp", net.input("x", 2))))
         run(graph, low, high, options=options)

@@ -38,7 +38,7 @@ def command(
     """
     from autofusion.tools import inputs, versus
 
-    settings.pop("level")
+    settings.pop("level", None)
     common = inputs.parse_shapes(shapes)
     rows = []
     for spec in models:

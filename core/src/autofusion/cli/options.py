@@ -10,18 +10,13 @@ from typing import Any, TypeVar
 
 import click
 
-from autofusion.numerics import Numerics
+from autofusion.options import SETTINGS, from_texts, merge, plain
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 CONFIG = "autofusion.toml"
 """The settings file that is read without being named."""
 VARIABLE = "AUTOFUSION_CONFIG"
-_KEYWORDS = (
-    "level", "threads", "only", "disable", "disable_sites", "only_sites", "disable_kernels", "memory_budget",
-    "numerics", "config", "priorities",
-)  # fmt: skip
-
 model_argument = click.argument("model", type=click.Path(path_type=Path))
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
 shape_option = click.option(
@@ -33,71 +28,22 @@ tolerance_option = click.option(
 )
 
 
-class _Bytes(click.ParamType):  # type: ignore[type-arg]
-    """A number of bytes: ``64M``, ``1.5G`` or plain."""
-
-    name = "bytes"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        factor = {"k": 1000, "m": 1000**2, "g": 1000**3}.get(value[-1:].lower(), 1)
-        try:
-            return int(float(value[:-1] if factor > 1 else value) * factor)
-        except ValueError:
-            self.fail(f"'{value}' is no number of bytes (as in 64M)", param, ctx)
-
-
 def compile_options(function: F) -> F:
-    """``--level``, ``--threads``, switches for rules, sites and kernels, a settings file, ``--input`` and ``--output``;
-    passed on as keywords of ``autofusion.compile``.
+    """Every option of a compilation, a settings file, ``--input`` and ``--output``; passed on as ``settings``, keywords
+    of ``autofusion.compile`` that hold what is stated only.
     """
     options = [
-        click.option("--level", show_default="full", help="off, basic (folds, activations) or full."),
-        click.option("--threads", type=int, help="Threads to run on. Default: all cores this process may use."),
-        click.option("--only", multiple=True, metavar="RULE", help="Use this rule (or pack) only. Repeatable."),
-        click.option("--disable", multiple=True, metavar="RULE", help="Do without this rule (or pack). Repeatable."),
         click.option(
-            "--disable-site",
-            "disable_sites",
-            multiple=True,
-            metavar="NODE",
-            help="Leave this source node alone; RULE:NODE only keeps that rule off it. Repeatable.",
-        ),
-        click.option(
-            "--only-site",
-            "only_sites",
-            multiple=True,
-            metavar="[RULE:]NODE",
-            help="Fuse at this source node only. Repeatable.",
-        ),
-        click.option(
-            "--disable-kernel",
-            "disable_kernels",
-            multiple=True,
-            metavar="PACK[:KERNEL][@NODE]",
-            help="Do without this kernel, everywhere or at that source node. Repeatable.",
-        ),
-        click.option(
-            "--priority",
-            "priorities",
-            multiple=True,
-            metavar="RULE=BAND",
-            help="When this rule has its turn: first, early, normal, late or last, early+5, or a number. Repeatable.",
-        ),
-        click.option(
-            "--memory-budget",
-            type=_Bytes(),
-            metavar="BYTES",
-            help="Refuse fusions that lift the peak of live activations above it. Suffixes k, M, G.",
-        ),
-        click.option(
-            "--numerics",
-            type=click.Choice([each.value for each in Numerics]),
-            show_default=Numerics.APPROXIMATE.value,
-            help="How far kernels may be from the reference kernels: not at all, by the order of additions, or by the "
-            "bounded error of another algorithm.",
-        ),
+            setting.flag or f"--{name.replace('_', '-')}",
+            name,
+            multiple=setting.repeatable,
+            metavar=setting.metavar or None,
+            show_default=setting.default_text or False,
+            help=setting.help + (" Repeatable." if setting.repeatable else ""),
+        )
+        for name, setting in SETTINGS.items()
+    ]
+    options += [
         click.option(
             "--config",
             type=click.Path(path_type=Path),
@@ -105,14 +51,14 @@ def compile_options(function: F) -> F:
         ),
         click.option(
             "--input",
-            "input_names",
+            "inputs",
             multiple=True,
             metavar="NAME",
             help="Name of a model input, where the file does not say. Repeatable.",
         ),
         click.option(
             "--output",
-            "output_names",
+            "outputs",
             multiple=True,
             metavar="NAME",
             help="Name of a model output, where the file does not say. Repeatable.",
@@ -121,32 +67,17 @@ def compile_options(function: F) -> F:
 
     @functools.wraps(function)
     def wrapped(**values: Any) -> Any:
-        keywords = {name: values.pop(name) for name in _KEYWORDS}
-        keywords["only_sites"] = keywords["only_sites"] or None
-        keywords["priorities"] = _priorities(keywords["priorities"])
-        if keywords["config"] is None and not os.environ.get(VARIABLE) and Path(CONFIG).is_file():
-            keywords["config"] = Path(CONFIG)
-        keywords["inputs"], keywords["outputs"] = values.pop("input_names"), values.pop("output_names")
-        return function(settings=keywords, **values)
+        given = {name: values.pop(name) for name in SETTINGS}
+        stated = [from_texts(n, [v] if isinstance(v, str) else v) for n, v in given.items() if v]
+        settings: dict[str, Any] = plain(merge(*stated))
+        settings |= {name: values.pop(name) for name in ("config", "inputs", "outputs")}
+        if settings["config"] is None and not os.environ.get(VARIABLE) and Path(CONFIG).is_file():
+            settings["config"] = Path(CONFIG)
+        return function(settings=settings, **values)
 
     for option in reversed(options):
         wrapped = option(wrapped)
     return wrapped  # type: ignore[return-value]
-
-
-def _priorities(stated: tuple[str, ...]) -> dict[str, int | str]:
-    """``("conv.fold=early",)`` as ``{"conv.fold": "early"}``, checked."""
-    from autofusion.errors import OptionError
-    from autofusion.rules.priority import parse_priority
-
-    found: dict[str, int | str] = {}
-    for text in stated:
-        rule, equals, band = text.partition("=")
-        if not equals:
-            raise OptionError(f"priority '{text}' is not of the form RULE=BAND (for example conv.epilogue=early)")
-        parse_priority(band)
-        found[rule] = band
-    return found
 
 
 def parse_tolerances(stated: tuple[str, ...]) -> dict[str, float]:

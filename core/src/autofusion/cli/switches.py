@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -25,24 +26,17 @@ def command(save: Path | None, as_json: bool, settings: dict[str, Any]) -> None:
     A fusion_switch.cfg becomes a TOML file, and the other way round, with --config FILE -o OTHER.
     """
     from autofusion.errors import OptionError
-    from autofusion.fusion.options import FusionOptions, Switches
+    from autofusion.fusion.rule_switches import Switches
+    from autofusion.options import Options, from_environment, merge, state
     from autofusion.plugins.registry import default_registry
-    from autofusion.rules.rule import Level
     from autofusion.runtime.cann import write_switches
-    from autofusion.runtime.compile import parse_level
-    from autofusion.runtime.config import Settings, names_of, read_settings, write_settings
+    from autofusion.runtime.config import names_of, read_settings, write_settings
 
     packs = default_registry().rule_packs
     config = settings.pop("config")
-    stated = {name: value for name, value in settings.items() if name not in ("inputs", "outputs")}
-    merged = Settings(**stated).over(read_settings(config, packs))
-    options = FusionOptions(
-        level=Level.FULL if merged.level is None else parse_level(merged.level),
-        only=frozenset(merged.only),
-        disable=frozenset(merged.disable),
-        disable_sites=frozenset(merged.disable_sites),
-        priorities=merged.priorities,
-    )
+    stated = state({name: value for name, value in settings.items() if name not in ("inputs", "outputs")})
+    merged = merge(read_settings(config, packs), from_environment(os.environ), stated)
+    options = Options.of(merged)
     bound = Switches(packs, options).rules()
     off = [b.rule.name for b in bound if b.disabled_by]
     if save is None:
@@ -55,7 +49,7 @@ def command(save: Path | None, as_json: bool, settings: dict[str, Any]) -> None:
     if save.suffix == ".toml":
         text = write_settings(merged)
     else:
-        if merged.disable_sites or merged.disable_kernels:
+        if options.disable_sites or options.disable_kernels:
             raise OptionError(f"'{save.name}' can only switch rules; write switches for nodes and kernels to a .toml")
         text = write_switches(off, packs, as_json=save.suffix == ".json", names=names_of(config, packs))
     save.write_text(text, encoding="utf-8")

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from autofusion.cost.detect import cpu_name, detect
 from autofusion.errors import OptionError, nearest
 from autofusion.kernels.target import Target
@@ -30,12 +32,10 @@ def default_path() -> Path:
 
 def save(target: Target, path: Path, *, cpu: str | None = None) -> None:
     """Write ``target`` to ``path``; ``cpu`` is the machine's name (this machine's by default)."""
-    lines = ["# Measured by `autofusion calibrate`. Bytes, seconds, flop/s; one core unless said otherwise.", ""]
-    lines.append(f"cpu = {_quoted(cpu_name() if cpu is None else cpu)}")
-    for name, value in dataclasses.asdict(target).items():
-        lines.append(f"{name} = {_quoted(value) if isinstance(value, str) else repr(value)}")
+    head = "# Measured by `autofusion calibrate`. Bytes, seconds, flop/s; one core unless said otherwise.\n\n"
+    text = tomli_w.dumps({"cpu": cpu_name() if cpu is None else cpu, **dataclasses.asdict(target)})
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text(head + text, encoding="utf-8")
 
 
 def load(path: Path) -> tuple[Target, str]:
@@ -90,7 +90,3 @@ def _checked(path: Path, name: str, data: dict[str, Any]) -> Any:
     if isinstance(value, (int, float)) and value <= 0:
         raise OptionError(f"target file '{path}' has {name} = {value!r}, expected more than 0")
     return value
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

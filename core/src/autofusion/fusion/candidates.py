@@ -14,9 +14,9 @@ from typing import NamedTuple
 from autofusion.errors import PLUGIN_FAULTS
 from autofusion.fusion.kernels import Alone, Kernels, Priced, Unwilling
 from autofusion.fusion.ledger import Ledger, Record, Verdict
-from autofusion.fusion.options import BoundRule, Switches
 from autofusion.fusion.records import raised, record
 from autofusion.fusion.regions import Draft, Order, draft, sample
+from autofusion.fusion.rule_switches import BoundRule, Switches
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.refusal import Refusal
 from autofusion.rules.rule import FuseRule, Region

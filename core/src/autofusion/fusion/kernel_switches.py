@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from autofusion.errors import OptionError, nearest
-from autofusion.fusion.options import FusionOptions, known_name, site_names
+from autofusion.fusion.rule_switches import known_name, site_names
 from autofusion.ir.graph import Graph, Node
 from autofusion.kernels.contract import KernelPack, Offer
+from autofusion.options import Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class KernelSwitches:
     are asked: ``require_known`` raises once a whole model has been lowered and nobody offered a name.
     """
 
-    def __init__(self, packs: Sequence[KernelPack], options: FusionOptions, graph: Graph | None = None) -> None:
+    def __init__(self, packs: Sequence[KernelPack], options: Options, graph: Graph | None = None) -> None:
         self._switches = [KernelSwitch.parse(text) for text in sorted(options.disable_kernels)]
         self._numerics = options.numerics
         self.have_sites = any(switch.site for switch in self._switches)

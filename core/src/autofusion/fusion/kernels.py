@@ -14,11 +14,11 @@ from autofusion.cost.model import CostModel, is_free, is_static
 from autofusion.cost.signature import structure
 from autofusion.errors import PLUGIN_FAULTS
 from autofusion.fusion.kernel_switches import KernelSwitches
-from autofusion.fusion.options import FusionOptions
 from autofusion.ir.graph import FUSED, Node
 from autofusion.kernels.contract import KernelPack, Offer
 from autofusion.kernels.target import Target
 from autofusion.kinds import FusedKind, find
+from autofusion.options import Options
 from autofusion.refusal import Refusal
 
 
@@ -58,7 +58,7 @@ class Kernels:
         switches: KernelSwitches | None = None,
     ) -> None:
         self._packs, self._target, self._model = packs, target, model
-        self._switches = switches or KernelSwitches(packs, FusionOptions())
+        self._switches = switches or KernelSwitches(packs, Options())
         self._known: dict[Hashable, Priced | Unwilling] = {}
         self._alone: dict[Hashable, Alone] = {}
         """Ordinary nodes by their structure."""

@@ -8,17 +8,19 @@ from autofusion.cost.model import CostModel
 from autofusion.fusion.kernel_switches import KernelSwitches
 from autofusion.fusion.kernels import Kernels
 from autofusion.fusion.ledger import Ledger
-from autofusion.fusion.options import FusionOptions, Switches
 from autofusion.fusion.planner import Planner
 from autofusion.fusion.rewrite import Rewriter
+from autofusion.fusion.rule_switches import Switches
 from autofusion.ir.collector import collector_paused
 from autofusion.ir.graph import Graph
 from autofusion.kernels.contract import KernelPack
 from autofusion.kernels.target import Target
-from autofusion.rules.rule import Level, RulePack, Stage
+from autofusion.options import Options
+from autofusion.rules.level import Level
+from autofusion.rules.rule import RulePack, Stage
 
 
-def prepare(graph: Graph, packs: Sequence[RulePack], options: FusionOptions) -> tuple[Graph, Ledger]:
+def prepare(graph: Graph, packs: Sequence[RulePack], options: Options) -> tuple[Graph, Ledger]:
     """A copy of ``graph`` after the stages canonicalise and fold; at level off, the graph itself.
 
     Raises OptionError if ``options`` names rules that ``packs`` do not have.
@@ -31,7 +33,7 @@ def prepare(graph: Graph, packs: Sequence[RulePack], options: FusionOptions) -> 
         copy = graph.copy()
         copy.prune()
         for stage in (Stage.CANONICALISE, Stage.FOLD):
-            Rewriter(copy, stage, switches, ledger, options.time_budget_s).run()
+            Rewriter(copy, stage, switches, ledger, options.time_budget).run()
     return copy, ledger
 
 
@@ -41,7 +43,7 @@ def optimise(
     kernel_packs: Sequence[KernelPack],
     target: Target,
     cost_model: CostModel,
-    options: FusionOptions,
+    options: Options,
     kernel_switches: KernelSwitches | None = None,
 ) -> tuple[Graph, Ledger]:
     """A copy of ``graph`` after all stages; at level off, the graph itself. Fuses where types are static.
@@ -56,7 +58,7 @@ def optimise(
     return prepared, ledger
 
 
-def fuse(graph: Graph, packs: Sequence[RulePack], kernels: Kernels, options: FusionOptions, ledger: Ledger) -> None:
+def fuse(graph: Graph, packs: Sequence[RulePack], kernels: Kernels, options: Options, ledger: Ledger) -> None:
     """The fuse stage alone, on ``graph`` itself."""
     with collector_paused():
         Planner(graph, Switches(packs, options), kernels, options, ledger).run()

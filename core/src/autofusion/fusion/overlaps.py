@@ -11,10 +11,11 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from autofusion.fusion.options import BoundRule, FusionOptions, Switches
+from autofusion.fusion.rule_switches import BoundRule, Switches
 from autofusion.ir import operators
 from autofusion.kernels.contract import KernelPack
 from autofusion.kinds import find
+from autofusion.options import Options
 from autofusion.rules.pattern import COMMUTATIVE, Const, Either, Op, Operand, Optional, Repeat, Var, roots_of
 from autofusion.rules.priority import priority_text
 from autofusion.rules.rule import FuseRule, RewriteRule, RulePack
@@ -61,7 +62,7 @@ class Unserved:
 def overlaps(packs: Sequence[RulePack], priorities: Mapping[str, int | str] | None = None) -> list[Overlap]:
     """Every pair of rules of different packs that may start at the same node, but for rules that start anywhere."""
     found = []
-    bound = Switches(packs, FusionOptions(priorities=priorities or {})).rules()
+    bound = Switches(packs, Options(priorities=priorities or {})).rules()
     for a, b in itertools.combinations(bound, 2):
         if a.pack.name == b.pack.name or a.rule.stage is not b.rule.stage or _is_general(a) or _is_general(b):
             continue

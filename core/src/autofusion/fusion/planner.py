@@ -17,11 +17,12 @@ from autofusion.fusion.candidates import Candidate, FuseRuleState, Site, Worksho
 from autofusion.fusion.kernels import Kernels
 from autofusion.fusion.ledger import Ledger, Record, Verdict
 from autofusion.fusion.memory import live_bytes, peak_bytes
-from autofusion.fusion.options import FusionOptions, Switches
 from autofusion.fusion.records import origins, raised, record, site_of, unplaced
 from autofusion.fusion.regions import Order, commit
+from autofusion.fusion.rule_switches import Switches
 from autofusion.ir import operators
 from autofusion.ir.graph import FUSED, Graph, Node
+from autofusion.options import Options
 from autofusion.refusal import Refusal
 from autofusion.rules.rule import FuseRule, Region
 
@@ -33,12 +34,10 @@ RIVALS = 8
 class Planner:
     """Plans and applies the fusions of one graph, whose types must be static where anything is to be fused."""
 
-    def __init__(
-        self, graph: Graph, switches: Switches, kernels: Kernels, options: FusionOptions, ledger: Ledger
-    ) -> None:
+    def __init__(self, graph: Graph, switches: Switches, kernels: Kernels, options: Options, ledger: Ledger) -> None:
         self._graph, self._switches, self._kernels, self._ledger = graph, switches, kernels, ledger
         self._options = options
-        self._deadline = time.perf_counter() + options.time_budget_s
+        self._deadline = time.perf_counter() + options.time_budget
         self._active: list[FuseRuleState] = []
         self._disabled: list[FuseRuleState] = []
         for bound in switches.rules():
@@ -61,7 +60,7 @@ class Planner:
             if not chosen or self.out_of_time():
                 break
         if self.out_of_time():
-            reason = f"the stage stopped at its time budget of {self._options.time_budget_s:g} s; sites may be left"
+            reason = f"the stage stopped at its time budget of {self._options.time_budget:g} s; sites may be left"
             for state in self._active:
                 self._ledger.add(unplaced(state.bound, Verdict.DISABLED, reason))
         self._ledger.records += [r for (_, anchor, _), r in self._open.items() if self._stands(anchor, r)]
@@ -72,7 +71,7 @@ class Planner:
         return time.perf_counter() > self._deadline
 
     @property
-    def options(self) -> FusionOptions:
+    def options(self) -> Options:
         """The user's options."""
         return self._options
 
@@ -268,7 +267,7 @@ class _Round:
         return disjoint if alternative > candidate.saving + left_for_rivals else []
 
     def _too_much_memory(self, site: Site, candidate: Candidate) -> Record | None:
-        budget = self._planner.options.memory_budget_bytes
+        budget = self._planner.options.memory_budget
         if budget is None:
             return None
         now = peak_bytes(self._graph, self._order.group)
@@ -305,7 +304,7 @@ class _Round:
     def _out_of_time(self, site: Site) -> None:
         candidate = site.candidate
         assert candidate is not None
-        reason = f"time budget of {self._planner.options.time_budget_s:g} s"
+        reason = f"time budget of {self._planner.options.time_budget:g} s"
         self._planner.remember(
             site,
             site.tell(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from autofusion.fusion.ledger import Record, Verdict
-from autofusion.fusion.options import BoundRule
+from autofusion.fusion.rule_switches import BoundRule
 from autofusion.ir.graph import Node, Value
 from autofusion.refusal import Refusal
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from autofusion.errors import GraphError
-from autofusion.fusion.options import BoundRule
 from autofusion.fusion.records import origins
+from autofusion.fusion.rule_switches import BoundRule
 from autofusion.ir import operators
 from autofusion.ir.graph import FUSED, Graph, Node, Value, copy_node
 from autofusion.ir.operators import OpClass

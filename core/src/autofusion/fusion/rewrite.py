@@ -18,8 +18,8 @@ from autofusion.errors import PLUGIN_FAULTS
 from autofusion.fusion import transaction
 from autofusion.fusion.ledger import Ledger, Record, Verdict
 from autofusion.fusion.matcher import Glance, Matcher
-from autofusion.fusion.options import BoundRule, Switches
 from autofusion.fusion.records import raised, record, unplaced
+from autofusion.fusion.rule_switches import BoundRule, Switches
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.refusal import Refusal
 from autofusion.rules.facts import arrow
@@ -61,10 +61,10 @@ class _Entry:
 class Rewriter:
     """Runs one stage over one graph, and writes its ledger."""
 
-    def __init__(self, graph: Graph, stage: Stage, switches: Switches, ledger: Ledger, time_budget_s: float) -> None:
+    def __init__(self, graph: Graph, stage: Stage, switches: Switches, ledger: Ledger, time_budget: float) -> None:
         self._graph, self._switches, self._ledger = graph, switches, ledger
-        self._deadline = time.perf_counter() + time_budget_s
-        self._budget_s = time_budget_s
+        self._deadline = time.perf_counter() + time_budget
+        self._budget_s = time_budget
         self._entries: list[_Entry] = []
         self._disabled: list[_Entry] = []
         self._open: dict[tuple[str, Node], Record] = {}

@@ -6,13 +6,13 @@ before the first model is read, with a line for each difference and what to do a
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import tomli_w
 from packaging.utils import canonicalize_name
 
 from autofusion._version import __version__
@@ -25,6 +25,10 @@ VARIABLE = "AUTOFUSION_LOCK"
 """Environment variable: the lock to keep to."""
 DEFAULT_NAME = "autofusion.lock"
 FORMAT = 1
+_HEAD = """\
+# Written by 'autofusion lock'. Keep it under version control; 'autofusion --locked' and AUTOFUSION_LOCK keep to it.
+# The tables 'fusion' and 'fusion.priorities' may be edited.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +122,7 @@ def read(path: Path) -> Lock:
     except (OSError, UnicodeDecodeError) as error:
         raise PluginError(f"cannot read the lock '{path}': {error}; 'autofusion lock -o {path}' writes one") from error
     except tomllib.TOMLDecodeError as error:
-        raise PluginError(f"the lock '{path}' is no TOML file: {error}") from error
+        raise PluginError(f"the lock '{path}' is not a TOML file: {error}") from error
     known = ("format", "core", "pack", "fusion", "target")
     for key in data:
         if key not in known:
@@ -147,37 +151,18 @@ def _pin(entry: Mapping[str, Any]) -> Pin:
 
 def to_text(lock: Lock) -> str:
     """The lock as TOML, in an order that depends on its content only."""
-    lines = [
-        "# Written by 'autofusion lock'. Keep it under version control; 'autofusion --locked' and AUTOFUSION_LOCK keep",
-        "# to it. The tables 'fusion' and 'fusion.priorities' may be edited.",
-        f"format = {FORMAT}",
-        "",
-        "[core]",
-        f"version = {_value(lock.core)}",
-    ]
+    packs = []
     for pin in sorted(lock.pins, key=lambda p: p.dist):
-        lines += ["", "[[pack]]", f"dist = {_value(pin.dist)}", f"version = {_value(pin.version)}"]
-        lines += [f"digest = {_value(pin.digest)}", f"provides = {_value(sorted(pin.provides))}"]
-        for name, kinds in (("emits", pin.emits), ("implements", pin.implements)):
-            if kinds:
-                lines.append(f"{name} = {_value(kinds)}")
-    scalars = {k: v for k, v in lock.fusion.items() if not isinstance(v, Mapping)}
-    if lock.fusion:
-        lines += ["", "[fusion]", *(f"{key} = {_value(scalars[key])}" for key in sorted(scalars))]
-    for key in sorted(k for k, v in lock.fusion.items() if isinstance(v, Mapping) and v):
-        table = lock.fusion[key]
-        lines += ["", f"[fusion.{key}]", *(f"{_value(name)} = {_value(table[name])}" for name in sorted(table))]
-    if lock.target:
-        lines += ["", "[target]", *(f"{key} = {_value(lock.target[key])}" for key in sorted(lock.target))]
-    return "\n".join(lines) + "\n"
+        entry: dict[str, Any] = {"dist": pin.dist, "version": pin.version, "digest": pin.digest}
+        entry["provides"] = sorted(pin.provides)
+        kinds = {"emits": _ordered(pin.emits), "implements": _ordered(pin.implements)}
+        packs.append(entry | {name: table for name, table in kinds.items() if table})
+    data: dict[str, Any] = {"format": FORMAT, "core": {"version": lock.core}, "pack": packs}
+    data |= {name: _ordered(table) for name, table in (("fusion", lock.fusion), ("target", lock.target)) if table}
+    return _HEAD + tomli_w.dumps(data)
 
 
-def _value(value: Any) -> str:
-    """A value as TOML; strings of JSON are strings of TOML."""
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_value(key)} = {_value(value[key])}" for key in sorted(value)) + " }"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_value(item) for item in value) + "]"
-    if isinstance(value, float):
-        return repr(value)
-    return json.dumps(value, ensure_ascii=False)
+def _ordered(table: Mapping[str, Any]) -> dict[str, Any]:
+    """By name, plain values before tables, as TOML has them."""
+    names = sorted(table, key=lambda name: (isinstance(table[name], Mapping), name))
+    return {name: _ordered(table[name]) if isinstance(table[name], Mapping) else table[name] for name in names}

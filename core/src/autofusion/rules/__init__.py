@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         spread,
     )
     from autofusion.rules.growth import LIMIT, Growth, Joins, backward, forward
+    from autofusion.rules.level import Level
     from autofusion.rules.pattern import (
         COMMUTATIVE,
         Const,
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
         var,
     )
     from autofusion.rules.priority import BANDS, parse_priority, priority_text
-    from autofusion.rules.rule import Builder, FuseRule, Level, Region, RewriteRule, Rule, RulePack, Stage
+from autofusion.rules.rule import Builder, FuseRule, Region, RewriteRule, Rule, RulePack, Stage
 
 __all__ = [
     "ATTENTION",
@@ -147,6 +148,7 @@ _MODULES = (
     "autofusion.rules.facts",
     "autofusion.rules.growth",
     "autofusion.rules.pattern",
+    "autofusion.rules.level",
     "autofusion.rules.priority",
     "autofusion.rules.rule",
 )

@@ -18,6 +18,7 @@ from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.types import Type
 from autofusion.kinds import FusedKind
 from autofusion.refusal import Refusal
+from autofusion.rules.level import Level
 from autofusion.rules.pattern import Match, Pattern
 
 
@@ -30,14 +31,6 @@ class Stage(enum.Enum):
     """Move arithmetic into constants."""
     FUSE = "fuse"
     """Wrap regions into fused nodes."""
-
-
-class Level(enum.IntEnum):
-    """How much fusion the user asked for; a rule runs at its own level and above."""
-
-    OFF = 0
-    BASIC = 1
-    FULL = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from autofusion.errors import KernelError, PluginError
 from autofusion.fusion.kernel_switches import KernelSwitches
 from autofusion.fusion.ledger import Ledger
 from autofusion.fusion.optimise import optimise, prepare
-from autofusion.fusion.options import FusionOptions
 from autofusion.ir.graph import Graph, Node
 from autofusion.kernels.contract import BindContext, KernelPack, Offer, constant_view
 from autofusion.kernels.target import Target
+from autofusion.options import Options
 from autofusion.refusal import Refusal
 from autofusion.rules.rule import RulePack
 from autofusion.runtime.guard import guarded
@@ -68,7 +68,7 @@ class Context:
     kernel_packs: Sequence[KernelPack]
     target: Target
     cost_model: CostModel
-    options: FusionOptions
+    options: Options
     plan_limit: int = 8
     cache: dict[Any, Any] = field(default_factory=dict)
     bodies: dict[int, Body] = field(default_factory=dict)

@@ -91,7 +91,7 @@ class Executor:
         """The same graph, for runs in which an approximate kernel met what is not finite."""
         with self._lock:
             if self._exact is None:
-                self._exact = Executor(self.graph, self._context.variant(numerics=Numerics.REASSOCIATED.value))
+                self._exact = Executor(self.graph, self._context.variant(numerics=Numerics.REASSOCIATED))
             return self._exact
 
     def _recover(self, failure: KernelFailure) -> None:

@@ -13,7 +13,7 @@ from autofusion.ir.dtypes import dtype_name
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.types import TensorType
 from autofusion.lowering.plan import Plan
-from autofusion.rules.rule import Level
+from autofusion.rules.level import Level
 from autofusion.runtime.context import Context
 from autofusion.runtime.executor import Executor, Stage
 

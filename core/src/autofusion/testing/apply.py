@@ -19,12 +19,12 @@ from autofusion.errors import KernelError
 from autofusion.fusion.kernels import Kernels
 from autofusion.fusion.ledger import Ledger, Verdict
 from autofusion.fusion.optimise import fuse, prepare
-from autofusion.fusion.options import FusionOptions
 from autofusion.ir.graph import FUSED, Graph, Node, Value
 from autofusion.ir.verify import verify
 from autofusion.kernels.contract import BindContext, KernelPack, Offer, Operand, constant_view
 from autofusion.kernels.target import Target
 from autofusion.kinds import FusedKind
+from autofusion.options import Options
 from autofusion.plugins.registry import default_registry
 from autofusion.refusal import Refusal
 from autofusion.rules.rule import RulePack
@@ -109,9 +109,9 @@ class Applied:
         return [r.reason for r in self.ledger.of(Verdict.ERROR)]
 
 
-def apply_rules(graph: Graph, packs: Sequence[RulePack], options: FusionOptions | None = None) -> Applied:
+def apply_rules(graph: Graph, packs: Sequence[RulePack], options: Options | None = None) -> Applied:
     """A copy of ``graph`` (which must verify) after all stages, with every legal fusion taken."""
-    options = options or FusionOptions()
+    options = options or Options()
     found, ledger = prepare(graph, packs, options)
     kinds = [kind for pack in packs for kind in pack.kinds]
     if kinds:

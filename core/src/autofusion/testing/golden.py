@@ -27,12 +27,12 @@ import numpy as np
 
 from autofusion.fusion.ledger import Ledger, Verdict
 from autofusion.fusion.optimise import prepare
-from autofusion.fusion.options import FusionOptions
 from autofusion.ir.graph import Graph
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.text import SeededConstants, from_text, to_text
 from autofusion.ir.types import TensorType
 from autofusion.ir.verify import verify
+from autofusion.options import Options
 from autofusion.rules.rule import RulePack
 from autofusion.testing.apply import apply_rules
 
@@ -104,7 +104,7 @@ def check_golden(case: GoldenCase, packs: Sequence[RulePack], run: RunGraph) -> 
         applied = apply_rules(graph, packs)
         found, ledger = applied.graph, applied.ledger
     else:
-        found, ledger = prepare(graph, packs, FusionOptions())
+        found, ledger = prepare(graph, packs, Options())
         verify(found)
     for broken in ledger.of(Verdict.ERROR):
         raise AssertionError(f"{case}: {broken.reason}")

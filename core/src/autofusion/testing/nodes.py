@@ -229,7 +229,7 @@ def ordinary_cases() -> tuple[NodeCase, ...]:
 @functools.cache
 def fused_cases() -> tuple[NodeCase, ...]:
     """Fused nodes that the installed rules make of the kit's networks, all packs together and every rule alone."""
-    from autofusion.fusion.options import FusionOptions
+    from autofusion.options import Options
     from autofusion.rules.rule import FuseRule, RewriteRule
 
     packs = default_registry().rule_packs
@@ -238,7 +238,7 @@ def fused_cases() -> tuple[NodeCase, ...]:
     rewrites = {rule.name for rule in rules if isinstance(rule, RewriteRule)}
     found: dict[str, NodeCase] = {}
     for chosen in (None, *(rule.name for rule in rules if isinstance(rule, FuseRule))):
-        options = FusionOptions(only=frozenset() if chosen is None else frozenset({chosen, *rewrites}))
+        options = Options(only=frozenset() if chosen is None else frozenset({chosen, *rewrites}))
         for graph in graphs:
             for case in cases_of(apply_rules(graph, packs, options).graph, fused_only=True):
                 found.setdefault(f"{case} {[n.op for n in case.node.body.nodes]}", case)

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 from autofusion.cost.model import CostModel, is_free, is_static
 from autofusion.errors import PluginError
-from autofusion.fusion.options import FusionOptions
 from autofusion.ir.dtypes import dtype_from_name
 from autofusion.ir.graph import FUSED, Graph
 from autofusion.ir.text import to_text
+from autofusion.options import Options
 from autofusion.plugins.registry import default_registry
 from autofusion.rules.check import problems
 from autofusion.rules.rule import Rule, RulePack
@@ -155,7 +155,7 @@ class RulePackTests(StandardTests):
         model = CostModel(this_target())
         for site in self._sites(rule):
             packs = [site.pack, *(p for p in default_registry().rule_packs if p.name != site.pack.name)]
-            without = apply_rules(site.graph, packs, FusionOptions(disable=frozenset({rule})))
+            without = apply_rules(site.graph, packs, Options(disable=frozenset({rule})))
             before, after = _seconds(without.graph, model), _seconds(apply_rules(site.graph, packs).graph, model)
             assert after <= NO_WORSE * before, f"{site}: {after:.3g} s by the cost model, {before:.3g} s without it"
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autofusion.errors import AutofusionError
-from autofusion.fusion.options import FusionOptions
 from autofusion.ir.graph import Graph
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.text import SeededConstants, from_text
+from autofusion.options import Options
 from autofusion.rules.rule import RewriteRule, Rule, RulePack
 from autofusion.testing.apply import Applied, apply_rules, run_by_the_book
 from autofusion.testing.corpus import corpus
@@ -32,7 +32,7 @@ class Site:
     pack: RulePack
     title: str
     graph: Graph
-    options: FusionOptions
+    options: Options
 
     def apply(self, graph: Graph | None = None) -> Applied:
         """The rule applied to this graph, or to another one like it."""
@@ -59,7 +59,7 @@ def golden_of(folder: Path | str | None) -> list[GoldenCase]:
 def sites_of(rule: Rule, pack: RulePack, golden: Iterable[GoldenCase]) -> list[Site]:
     """Up to ``ENOUGH`` places for a rule, no two of them alike."""
     found: dict[tuple[str, ...], Site] = {}
-    alone, together = FusionOptions(only=frozenset({rule.name})), FusionOptions()
+    alone, together = Options(only=frozenset({rule.name})), Options()
     # Some rules only see what others of their pack have made, so what does not fire alone is tried together.
     for options in (alone, together):
         for title, graph in _candidates(rule, golden):

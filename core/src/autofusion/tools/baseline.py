@@ -8,7 +8,7 @@ from typing import Any
 from autofusion.errors import AutofusionError, InputError
 from autofusion.ir.graph import Graph
 from autofusion.ir.types import TensorType
-from autofusion.rules.rule import Level
+from autofusion.rules.level import Level
 from autofusion.runtime.session import Session
 from autofusion.tools.inputs import random_inputs
 

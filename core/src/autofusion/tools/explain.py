@@ -58,7 +58,7 @@ def as_data(session: Session, baseline: Session | None = None) -> dict[str, Any]
         "steps": [step_data(s) for s in steps],
         **_totals(session),
         **({} if baseline is None else {"before": {"steps": _step_count(baseline), **_totals(baseline)}}),
-        "memory_budget": session.context.options.memory_budget_bytes,
+        "memory_budget": session.context.options.memory_budget,
         "rule_seconds": dict(ledger.rule_seconds),
     }
 
@@ -130,7 +130,7 @@ def summary(session: Session, baseline: Session | None = None) -> list[str]:
         before, after = _totals(baseline)["predicted"], _totals(session)["predicted"]
         lines.append(f"predicted: {words.time(before)} at level off -> {words.time(after)}")
     lines.append(memory)
-    budget = session.context.options.memory_budget_bytes
+    budget = session.context.options.memory_budget
     if budget is not None:
         lines.append(f"memory budget: {words.size(budget)}, {_kept(peak_bytes(session), budget)}")
     slow = sorted({f"{s.node.op}" for s in steps if s.pack.oracle})

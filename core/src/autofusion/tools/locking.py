@@ -12,12 +12,13 @@ from packaging.utils import canonicalize_name
 import autofusion
 from autofusion.cost.store import current
 from autofusion.errors import OptionError, PluginError, nearest
-from autofusion.fusion.options import FusionOptions, Switches
+from autofusion.fusion.rule_switches import Switches
+from autofusion.options import Options, merge, plain, state
 from autofusion.plugins.digest import content_digest
 from autofusion.plugins.lock import Lock, Pin, read, to_text
 from autofusion.plugins.records import Status
 from autofusion.plugins.registry import Registry
-from autofusion.runtime.config import Settings, read_settings
+from autofusion.runtime.config import read_settings
 
 _NOT_LOCKED = ("inputs", "outputs", "config")
 
@@ -74,18 +75,11 @@ def _pins(registry: Registry) -> list[Pin]:
 
 def _fusion(registry: Registry, settings: Mapping[str, Any], old: Lock | None) -> dict[str, Any]:
     """The table of settings, checked against the rules that there are."""
-    stated = Settings(**{k: v for k, v in settings.items() if k not in _NOT_LOCKED and v is not None})
-    merged = stated.over(read_settings(settings.get("config"), registry.rule_packs))
-    table = {f.name: getattr(merged, f.name) for f in dataclasses.fields(Settings)}
-    made: dict[str, Any] = dict(old.fusion) if old is not None else {}
-    made |= {k: list(v) if isinstance(v, tuple) else v for k, v in table.items() if v not in (None, (), {})}
-    options = FusionOptions(
-        only=frozenset(made.get("only", ())),
-        disable=frozenset(made.get("disable", ())),
-        priorities=made.get("priorities", {}),
-    )
-    Switches(registry.rule_packs, options).rules()
-    return made
+    stated = state({k: v for k, v in settings.items() if k not in _NOT_LOCKED})
+    made = plain(merge(read_settings(settings.get("config"), registry.rule_packs), stated))
+    table: dict[str, Any] = {**(old.fusion if old is not None else {}), **made}
+    Switches(registry.rule_packs, Options.of(state(table, "'fusion.{}' in the lock"))).rules()
+    return table
 
 
 def changes(old: Lock | None, new: Lock) -> list[str]:

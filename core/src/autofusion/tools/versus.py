@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import autofusion
-from autofusion.runtime.compile import parse_level
+from autofusion.options import state
 from autofusion.tools.bench import Run, geometric_mean, interleave
 from autofusion.tools.compare import compare
 from autofusion.tools.inputs import random_inputs
@@ -27,7 +27,7 @@ def measure(
     the first's.
     """
     for level in levels:
-        parse_level(level)
+        state({"level": level})
     sessions = {level: autofusion.compile(path, shapes=shapes or None, level=level, **settings) for level in levels}
     first, last = sessions[levels[0]], sessions[levels[-1]]
     feeds = random_inputs(first.graph, shapes)

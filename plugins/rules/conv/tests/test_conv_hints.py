@@ -7,11 +7,11 @@ import pytest
 
 from autofusion.fusion.ledger import Record, Verdict
 from autofusion.fusion.optimise import prepare
-from autofusion.fusion.options import FusionOptions
 from autofusion.ir.dtypes import F32
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.types import TensorType
+from autofusion.options import Options
 from autofusion_rules_conv.epilogue import ACTIVATION
 from autofusion_rules_conv.pack import PACK
 
@@ -30,7 +30,7 @@ def started() -> tuple[Graph, Value]:
 
 def refused(graph: Graph, rule: str) -> Record:
     infer_graph(graph)
-    _, ledger = prepare(graph, [PACK], FusionOptions())
+    _, ledger = prepare(graph, [PACK], Options())
     (record,) = [r for r in ledger.of(Verdict.ILLEGAL) if r.rule.startswith(f"{rule}@")]
     return record
 

@@ -10,10 +10,10 @@ import pytest
 
 from autofusion.fusion.ledger import Verdict
 from autofusion.fusion.optimise import prepare
-from autofusion.fusion.options import FusionOptions
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.types import TensorType
+from autofusion.options import Options
 from autofusion.testing.golden import same_numbers
 from autofusion_kernels_reference.evaluate import run_graph
 from autofusion_rules_layout.axes import inverse
@@ -109,7 +109,7 @@ def net_of(name: str, perm: tuple[int, ...], lifted: bool) -> Graph:
 @pytest.mark.parametrize("name", BUILDERS)
 def test_sinking_keeps_the_numbers(name: str, perm: tuple[int, ...]) -> None:
     graph = net_of(name, perm, lifted=False)
-    found, ledger = prepare(graph, [PACK], FusionOptions())
+    found, ledger = prepare(graph, [PACK], Options())
     same_numbers(graph, found, run_graph)
     assert not [r for r in ledger.records if r.verdict.value == "error"]
     left = sum(node.op == "Transpose" for node in found.nodes)
@@ -124,7 +124,7 @@ def test_sinking_keeps_the_numbers(name: str, perm: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("name", BUILDERS)
 def test_lifting_keeps_the_numbers(name: str, perm: tuple[int, ...]) -> None:
     graph = net_of(name, perm, lifted=True)
-    found, ledger = prepare(graph, [PACK], FusionOptions())
+    found, ledger = prepare(graph, [PACK], Options())
     same_numbers(graph, found, run_graph)
     assert not [r for r in ledger.records if r.verdict.value == "error"]
 
@@ -161,8 +161,8 @@ def random_net(seed: int) -> Graph:
 @pytest.mark.parametrize("seed", range(60))
 def test_rules_come_to_an_end_where_transposes_cannot_cancel(seed: int) -> None:
     graph = random_net(seed)
-    found, ledger = prepare(graph, [PACK], FusionOptions())
+    found, ledger = prepare(graph, [PACK], Options())
     assert not [r.reason for r in ledger.records if r.verdict.value in ("error", "disabled")]
     same_numbers(graph, found, run_graph)
-    again, second = prepare(found, [PACK], FusionOptions())
+    again, second = prepare(found, [PACK], Options())
     assert len(again) == len(found) and not list(second.of(Verdict.FUSED)), "the first run stopped early"

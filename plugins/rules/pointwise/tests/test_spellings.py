@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from autofusion.fusion.optimise import prepare
-from autofusion.fusion.options import FusionOptions
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.types import TensorType
+from autofusion.options import Options
 from autofusion.testing.golden import same_numbers
 from autofusion_kernels_reference.evaluate import run_graph
 from autofusion_rules_pointwise.pack import PACK
@@ -48,7 +48,7 @@ def operators(build: Callable[[Net], Value], *, as_output: bool = True) -> list[
     y = build(net)
     net.graph.add_output(y if as_output else net.op("Neg", y))
     infer_graph(net.graph)
-    found, _ = prepare(net.graph, [PACK], FusionOptions())
+    found, _ = prepare(net.graph, [PACK], Options())
     same_numbers(net.graph, found, run_graph)
     return [node.op for node in found.nodes]
 
@@ -189,7 +189,7 @@ def test_a_near_miss_names_the_constant() -> None:
     net = Net()
     net.graph.add_output(NEARLY["divisor"](net))
     infer_graph(net.graph)
-    _, ledger = prepare(net.graph, [PACK], FusionOptions())
+    _, ledger = prepare(net.graph, [PACK], Options())
     told = [r.reason for r in ledger.records if r.rule.startswith("pointwise.gelu_erf")]
     assert any("1.4137" in reason and "1.41421" in reason for reason in told), told
 
@@ -211,7 +211,7 @@ def test_special_numbers_survive() -> None:
         net = Net()
         net.graph.add_output(build(net))
         infer_graph(net.graph)
-        found, _ = prepare(net.graph, [PACK], FusionOptions())
+        found, _ = prepare(net.graph, [PACK], Options())
         with np.errstate(all="ignore"):
             expected, got = run_graph(net.graph, {"x": special})[0], run_graph(found, {"x": special})[0]
         np.testing.assert_allclose(got, expected, rtol=1e-6)

@@ -10,11 +10,11 @@ import pytest
 
 from autofusion.fusion.ledger import Ledger
 from autofusion.fusion.optimise import prepare
-from autofusion.fusion.options import FusionOptions
 from autofusion.ir.dtypes import dtype_from_name
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.types import TensorType
+from autofusion.options import Options
 from autofusion.testing.golden import same_numbers
 from autofusion_kernels_reference.evaluate import run_graph
 from autofusion_rules_transformer.pack import PACK
@@ -45,7 +45,7 @@ class Net:
 def rewritten(net: Net, y: Value) -> tuple[list[str], Ledger]:
     net.graph.add_output(y)
     infer_graph(net.graph)
-    found, ledger = prepare(net.graph, [PACK], FusionOptions())
+    found, ledger = prepare(net.graph, [PACK], Options())
     same_numbers(net.graph, found, run_graph)
     return [node.op for node in found.nodes], ledger
 
@@ -98,12 +98,12 @@ def test_layer_norm_of_open_size_waits_with_its_scale() -> None:
     net = Net(("N", "S", "C"))
     net.graph.add_output(layer_norm(net, gamma=GAMMA))
     infer_graph(net.graph)
-    found, _ = prepare(net.graph, [PACK], FusionOptions())
+    found, _ = prepare(net.graph, [PACK], Options())
     assert [n.op for n in found.nodes] == ["LayerNormalization", "Mul"]
     same_numbers(net.graph, found, run_graph, {"C": 8})
     found.inputs[0].type = TensorType(net.dtype, (2, 3, 8))
     infer_graph(found)
-    static, _ = prepare(found, [PACK], FusionOptions())
+    static, _ = prepare(found, [PACK], Options())
     assert [n.op for n in static.nodes] == ["LayerNormalization"]
     same_numbers(net.graph, static, run_graph, {"N": 2, "S": 3, "C": 8})
 

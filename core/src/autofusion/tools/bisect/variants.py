@@ -147,25 +147,25 @@ class Runs:
 
     def _commanded(self, variant: Variant) -> tuple[str, str]:
         """Run the user's command with the variant as its settings; what it exits with other than 0 is a failure."""
-        from autofusion.runtime.config import VARIABLE, Settings, write_settings
+        from autofusion.options import SETTINGS, merge, state, variable
+        from autofusion.runtime.config import VARIABLE, write_settings
 
-        own = self.request.settings
-        settings = Settings(
-            level=variant.level or own.get("level"),
-            threads=own.get("threads"),
-            only=tuple(variant.only or own.get("only", ())),
-            disable=tuple(own.get("disable", ())),
-            disable_sites=tuple(own.get("disable_sites", ())),
-            disable_kernels=(*own.get("disable_kernels", ()), *variant.disable_kernels),
-            memory_budget=own.get("memory_budget"),
-            only_sites=variant.only_sites,
-        )
+        own = {k: v for k, v in self.request.settings.items() if k in SETTINGS}
+        varied = {
+            "level": variant.level or None,
+            "only": variant.only or None,
+            "only_sites": variant.only_sites,
+            "disable_kernels": variant.disable_kernels,
+        }
+        settings = merge(state(own), state(varied))
+        # What the user's environment states is in the settings already, and must not win over the variant.
+        environ = {k: v for k, v in os.environ.items() if k not in map(variable, SETTINGS)}
         file = Path(self.request.folder) / "variant.toml"
         file.write_text(write_settings(settings), encoding="utf-8")
         child = subprocess.Popen(
             self.command,
             shell=True,  # the user's own command line, as they would type it
-            env={**os.environ, **self.environ, VARIABLE: str(file)},
+            env={**environ, **self.environ, VARIABLE: str(file)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,

@@ -15,14 +15,14 @@ import numpy as np
 from autofusion.cost.detect import detect
 from autofusion.cost.model import CostModel
 from autofusion.errors import OptionError, nearest
-from autofusion.fusion.options import FusionOptions
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.types import OptionalType, SequenceType, TensorType, Type
 from autofusion.kernels.contract import KernelPack
 from autofusion.kernels.target import Target
+from autofusion.options import Options
 from autofusion.plugins.registry import Registry, default_registry
-from autofusion.rules.rule import Level
+from autofusion.rules.level import Level
 from autofusion.runtime.context import Context
 from autofusion.runtime.session import Session
 
@@ -104,7 +104,7 @@ def book_session(graph: Graph, registry: Registry | None = None, threads: int = 
     """A session of ``graph`` without rules, on the reference kernels alone."""
     registry = registry or default_registry()
     target = detect(threads)
-    options = FusionOptions(level=Level.OFF)
+    options = Options(level=Level.OFF)
     return Session(graph, Context([], [registry.oracle(target)], target, CostModel(target), options))
 
 
@@ -133,7 +133,7 @@ class Book:
     """Evaluates bodies of fused nodes by the reference kernels, as they are and in double precision."""
 
     def __init__(self, pack: KernelPack, target: Target) -> None:
-        options = FusionOptions(level=Level.OFF)
+        options = Options(level=Level.OFF)
         self._context = Context([], [pack], target, CostModel(target), options)
         self._double: dict[Graph, Graph] = {}
 

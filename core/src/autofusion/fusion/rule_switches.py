@@ -1,4 +1,4 @@
-"""What a user may say about fusion, checked against the names that exist: a misspelt name is an error."""
+"""Switches for rules and places: options resolved against the names that exist; a misspelt name is an error."""
 
 from __future__ import annotations
 
@@ -7,34 +7,9 @@ from dataclasses import dataclass, field
 
 from autofusion.errors import OptionError, nearest
 from autofusion.ir.graph import Graph, Node
-from autofusion.numerics import Numerics
+from autofusion.options import Options
 from autofusion.rules.priority import parse_priority
-from autofusion.rules.rule import Level, Rule, RulePack
-
-
-@dataclass(frozen=True, slots=True)
-class FusionOptions:
-    """Switches of the fusion engine.
-
-    ``only`` and ``disable`` hold rule names (``conv.epilogue``) or pack names (``conv``: all its rules); an empty
-    ``only`` means every rule. ``disable_sites`` holds source-model node names, alone (no rule applies where that node
-    is) or after a rule name and a colon (``conv.epilogue:conv1``: that rule does not). ``only_sites`` holds the same:
-    unless it is None, no rule applies anywhere else. ``disable_kernels`` holds kernels as ``PACK[:KERNEL][@NODE]``
-    (see ``KernelSwitches``). ``priorities`` overrides rules' priorities: higher goes first. ``time_budget_s`` bounds
-    each stage; ``memory_budget_bytes`` refuses fusions that would lift the peak of live activations above it.
-    ``numerics`` leaves out kernels that are less exact.
-    """
-
-    level: Level = Level.FULL
-    only: frozenset[str] = frozenset()
-    disable: frozenset[str] = frozenset()
-    disable_sites: frozenset[str] = frozenset()
-    disable_kernels: frozenset[str] = frozenset()
-    priorities: Mapping[str, int | str] = field(default_factory=dict)
-    time_budget_s: float = 60.0
-    memory_budget_bytes: int | None = None
-    numerics: Numerics = Numerics.APPROXIMATE
-    only_sites: frozenset[str] | None = None
+from autofusion.rules.rule import Rule, RulePack
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +34,7 @@ class Switches:
     Site names can only be checked against the whole model: pass its ``graph`` once, before it is prepared or split.
     """
 
-    def __init__(self, packs: Sequence[RulePack], options: FusionOptions, graph: Graph | None = None) -> None:
+    def __init__(self, packs: Sequence[RulePack], options: Options, graph: Graph | None = None) -> None:
         self._options = options
         self._packs = packs
         self._rules = {rule.name: rule for pack in packs for rule in pack.rules}
