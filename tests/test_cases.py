@@ -100,7 +100,8 @@ def test_case(case: str, level: str) -> None:
     # A frozen graph does not say what its outputs are; where they are values inside it, they must be named.
     named = tuple(spec["output_names"]) if spec["framework"] == "tensorflow" else ()
     try:
-        session = af.compile(folder / spec["model_file"], level=level, threads=1, outputs=named)
+        options = spec.get("compile_options", {})
+        session = af.compile(folder / spec["model_file"], level=level, threads=1, outputs=named, **options)
         outputs = session.run(inputs)
     except AutofusionError as error:
         if spec["accept"] != "equal_or_clear_rejection":
