@@ -19,7 +19,7 @@ CONFIG = "autofusion.toml"
 VARIABLE = "AUTOFUSION_CONFIG"
 _KEYWORDS = (
     "level", "threads", "only", "disable", "disable_sites", "only_sites", "disable_kernels", "memory_budget",
-    "numerics", "config", "priorities",
+    "numerics", "config", "priorities", "signature",
 )  # fmt: skip
 
 model_argument = click.argument("model", type=click.Path(path_type=Path))
@@ -108,7 +108,7 @@ def compile_options(function: F) -> F:
             "input_names",
             multiple=True,
             metavar="NAME",
-            help="Name of a model input, where the file does not say. Repeatable.",
+            help="Value to be a model input, where the file does not say or the graph is to be cut there. Repeatable.",
         ),
         click.option(
             "--output",
@@ -116,6 +116,9 @@ def compile_options(function: F) -> F:
             multiple=True,
             metavar="NAME",
             help="Name of a model output, where the file does not say. Repeatable.",
+        ),
+        click.option(
+            "--signature", metavar="NAME", help="The signature of a SavedModel to load. Default: for serving."
         ),
     ]
 

@@ -17,6 +17,7 @@ from autofusion.errors import PLUGIN_FAULTS, ModelError, OptionError, PluginErro
 from autofusion.plugins.contents import faults
 from autofusion.plugins.converters import Converters
 from autofusion.plugins.discovery import CONVERTERS, Discovery, converter_groups, discover, report
+from autofusion.plugins.frontend import Adviser
 from autofusion.plugins.hookspecs import GROUPS
 from autofusion.plugins.records import PluginRecord, Status, describe
 from autofusion.plugins.watchdog import limit, within
@@ -245,6 +246,9 @@ class Registry:
         return "".join(f". Not loaded: {record}" for record in bad)
 
     def _unknown_kind(self, path: Path, likely: Sequence[Frontend]) -> str:
+        advice = _advice(self.frontends, path)
+        if advice:
+            return f"'{path}' cannot be read: it is {advice}"
         if likely:
             names = " nor ".join(f.name for f in likely)
             return f"'{path}' is not recognised, neither by {names}: is the file damaged?"
@@ -268,6 +272,17 @@ def _recognises(frontend: Frontend, path: Path) -> bool:
         return frontend.recognises(path)
     except PLUGIN_FAULTS:  # it must not raise; a file that one frontend chokes on may still be another's
         return False
+
+
+def _advice(frontends: Sequence[Frontend], path: Path) -> str | None:
+    for frontend in frontends:
+        try:
+            advice = frontend.advise(path) if isinstance(frontend, Adviser) else None
+        except PLUGIN_FAULTS:  # an error about the file is on its way already
+            continue
+        if advice:
+            return advice
+    return None
 
 
 def _clashes(provided: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Status, str]]:

@@ -37,17 +37,21 @@ def load(
     inputs: Sequence[str] = (),
     outputs: Sequence[str] = (),
     key: bytes | None = None,
+    signature: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
     registry: Registry | None = None,
 ) -> Graph:
     """Read a model file (or SavedModel directory) into a graph with the frontend that recognises it.
 
+    ``inputs`` and ``outputs`` name values inside the model that are to be its ends. ``signature`` chooses one of a
+    SavedModel. ``shapes`` (input name -> shape) only gives inputs a rank where the file leaves even that open.
     Raises ModelError if the file is broken, of an unknown kind, or uses what its frontend does not know.
     """
     registry = registry or default_registry()
     path = Path(model)
     frontend = registry.frontend_for(path)
     try:
-        return frontend.load(path, LoadOptions(tuple(inputs), tuple(outputs), key))
+        return frontend.load(path, LoadOptions(tuple(inputs), tuple(outputs), key, signature, dict(shapes or {})))
     except AutofusionError:
         raise
     except PLUGIN_FAULTS as error:  # a frontend is a plugin: whose fault it is must be told
@@ -72,6 +76,7 @@ def compile(
     inputs: Sequence[str] = (),
     outputs: Sequence[str] = (),
     key: bytes | None = None,
+    signature: str | None = None,
     target: Target | None = None,
     registry: Registry | None = None,
     config: str | PathLike[str] | None = None,
@@ -79,7 +84,8 @@ def compile(
     """Compile a model and return its session.
 
     ``shapes`` (input name -> shape) compiles for these shapes now; dims that the model leaves open and that are
-    not stated are taken from the inputs of each run. ``level`` is ``off``, ``basic`` or ``full`` (the default).
+    not stated are taken from the inputs of each run. ``inputs``, ``outputs``, ``key`` and ``signature``: see ``load``.
+    ``level`` is ``off``, ``basic`` or ``full`` (the default).
     ``threads`` defaults to the cores this process may use. ``only``, ``disable`` (rule or pack names),
     ``disable_sites`` (source node names, or ``rule:node``; ``only_sites`` leaves out all others) and
     ``disable_kernels`` (``pack:kernel``, or ``pack:kernel@node``) switch rules, places and kernels; ``memory_budget``
@@ -108,9 +114,8 @@ def compile(
     ).over(read_settings(config, registry.rule_packs))
     settings = settings.over(locked_settings(registry))
     threads = _threads(settings.threads)
-    graph = (
-        model if isinstance(model, Graph) else load(model, inputs=inputs, outputs=outputs, key=key, registry=registry)
-    )
+    ends = {"inputs": inputs, "outputs": outputs, "key": key, "signature": signature, "shapes": shapes}
+    graph = model if isinstance(model, Graph) else load(model, registry=registry, **ends)  # type: ignore[arg-type]
     target = target or _locked_target(registry, settings.threads) or current(threads)
     options = FusionOptions(
         level=Level.FULL if settings.level is None else parse_level(settings.level),

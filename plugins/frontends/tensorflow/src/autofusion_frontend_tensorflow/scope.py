@@ -31,6 +31,8 @@ class Model:
     path: Path
     library: Library
     origins: dict[str, int] = field(default_factory=dict)
+    ranks: Mapping[str, int] = field(default_factory=dict)
+    """Of inputs, as the user states them: for those whose rank the file leaves open."""
 
     def origin(self, name: str) -> str:
         """``name``, made unique among the names of source nodes."""

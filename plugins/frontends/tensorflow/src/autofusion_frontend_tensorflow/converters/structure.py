@@ -44,6 +44,10 @@ def placeholder(call: Call) -> Value:
     stated = call.attr("_output_shapes")
     if dims is None and stated:
         dims = stated[0].dims
+    if dims is None and call.name in call.scope.model.ranks:
+        dims = (None,) * call.scope.model.ranks[call.name]
+    if str(call.attr("dtype")) == "DT_RESOURCE":
+        call.fail(f"it stands for a variable, {_NOT_FROZEN}")
     return call.graph.add_input(call.name, TensorType(call.dtype_attr("dtype", "float32"), _free(call, dims)))
 
 
@@ -86,10 +90,13 @@ def function_call(call: Call) -> list[Value]:
     return call.scope.inlined(call.scope.model.library.body(function.name, call.label), call.inputs, call.name)
 
 
+_NOT_FROZEN = (
+    "whose value is not in this file: the graph is not frozen. Give the SavedModel folder instead, or freeze the graph "
+    "with convert_variables_to_constants_v2 of tensorflow.python.framework"
+)
+
+
 @converter("VarHandleOp", "VariableV2", "Variable", "VarIsInitializedOp")
 def variable(call: Call) -> Value:
     """Weights that are not in the file."""
-    call.fail(
-        "it is a variable, whose value is not in this file: the graph is not frozen. Give the SavedModel folder "
-        "instead, or freeze the graph with convert_variables_to_constants_v2 of tensorflow.python.framework"
-    )
+    call.fail(f"it is a variable, {_NOT_FROZEN}")
