@@ -9,7 +9,7 @@ from typing import Any
 from autofusion.errors import ModelError, OptionError, UnsupportedOperatorError, nearest
 from autofusion.ir.graph import Graph, Value
 from autofusion.plugins.frontend import LoadOptions
-from autofusion_frontend_tensorflow import cutting, ends, files, unknown
+from autofusion_frontend_tensorflow import complexes, cutting, ends, files, unknown
 from autofusion_frontend_tensorflow.raising import raised
 from autofusion_frontend_tensorflow.registry import output_names
 from autofusion_frontend_tensorflow.scope import Model, Scope
@@ -46,6 +46,7 @@ def import_graph(source: files.Source, path: Path, options: LoadOptions) -> Grap
         fed = ends.placeholders(written, [ref[0] for _, ref in outputs])
         scope.resolve([(name, 0) for name in fed if name in scope.body.nodes])
     for (name, _), value in zip(outputs, values, strict=True):
+        complexes.refuse(value, f"the output '{name}'")
         graph.add_output(value, name)
     graph.prune()
     graph.sort()

@@ -14,7 +14,7 @@ from autofusion.errors import AutofusionError, ModelError, ShapeError, nearest
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.infer import merge_types
 from autofusion.ir.types import TensorType
-from autofusion_frontend_tensorflow import converters, lists
+from autofusion_frontend_tensorflow import complexes, converters, lists
 from autofusion_frontend_tensorflow.call import Call
 from autofusion_frontend_tensorflow.registry import extra, find_converter, known_operators
 from autofusion_frontend_tensorflow.source import Body, Library, Ref, SourceNode
@@ -134,8 +134,7 @@ class Scope:
                 function = find_converter(node.op)
                 if function is None:
                     raise extra().unknown(node.op, name, known_operators())
-                returned = function(call)
-                results = [returned] if isinstance(returned, Value) else list(returned)
+                results = complexes.convert(call, function)
         except ModelError:
             raise
         except AutofusionError as error:

@@ -7,6 +7,7 @@ from autofusion.ir.types import Dim, TensorType
 from autofusion_frontend_tensorflow import lists
 from autofusion_frontend_tensorflow.attributes import ShapeAttribute
 from autofusion_frontend_tensorflow.call import Call
+from autofusion_frontend_tensorflow.converters.fourier import constant as complex_constant
 from autofusion_frontend_tensorflow.registry import converter
 
 _SAME = (
@@ -32,7 +33,7 @@ def constant(call: Call) -> Value:
     data = call.attr("value")
     if data is None:
         call.fail("it has no value")
-    return call.graph.constant(data, call.name)
+    return complex_constant(call, data) if data.dtype.kind == "c" else call.graph.constant(data, call.name)
 
 
 @converter(*_INPUTS)
