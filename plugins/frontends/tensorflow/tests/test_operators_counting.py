@@ -42,7 +42,6 @@ case("bincount_weighted", lambda x, w: raw.Bincount(arr=x, size=7, weights=w), N
 case("bincount_of_its_own_size", lambda x: tf.math.bincount(x, minlength=3, maxlength=20), NUMBERS)
 case("bincount_rows", lambda x: tf.math.bincount(x, axis=-1, minlength=12), NUMBERS)
 case("histogram", lambda x: tf.histogram_fixed_width(x, [-1.0, 1.5], 7), normal(5, 6))
-case()
 case("unique_with_counts", lambda x: list(tf.unique_with_counts(x)), NUMBERS[0])
 case("unique_with_counts_64", lambda x: list(tf.unique_with_counts(x, tf.int64)), normal(4))
 case("list_difference", lambda x, y: list(raw.ListDiff(x=x, y=y)), NUMBERS[0], NUMBERS[1, :4])
