@@ -55,8 +55,8 @@ def _params() -> list[Any]:
             marks: list[Any] = []
             if framework != "onnx":
                 marks.append(getattr(pytest.mark, framework))
-                missing = importlib.util.find_spec(framework) is None
-                marks.append(pytest.mark.skipif(missing, reason=f"{framework} is not installed"))
+                missing = importlib.util.find_spec(f"autofusion_frontend_{framework}") is None
+                marks.append(pytest.mark.skipif(missing, reason=f"the frontend for {framework} is not installed"))
             reason = EXPECTED_FAILURES.get(case) or EXPECTED_FAILURES.get(f"{case}-{level}")
             if reason:
                 marks.append(pytest.mark.xfail(reason=reason, strict=True))
@@ -100,7 +100,8 @@ def test_case(case: str, level: str) -> None:
     # A frozen graph does not say what its outputs are; where they are values inside it, they must be named.
     named = tuple(spec["output_names"]) if spec["framework"] == "tensorflow" else ()
     try:
-        session = af.compile(folder / spec["model_file"], level=level, threads=1, outputs=named)
+        options = spec.get("compile_options", {})
+        session = af.compile(folder / spec["model_file"], level=level, threads=1, outputs=named, **options)
         outputs = session.run(inputs)
     except AutofusionError as error:
         if spec["accept"] != "equal_or_clear_rejection":

@@ -48,7 +48,10 @@ class KernelError(AutofusionError):
     """A kernel cannot run what it offered, or no kernel runs a node."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return ``"; did you mean 'a' or 'b'?"`` for the closest of ``known`` to ``name``, or an empty string."""
-    close = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+def nearest(name: str, known: Iterable[str], alike: float = 0.5) -> str:
+    """Return ``"; did you mean 'a' or 'b'?"`` for the closest of ``known`` to ``name``, or an empty string.
+
+    ``alike`` (0 to 1) is how close they must be.
+    """
+    close = difflib.get_close_matches(name, list(known), n=3, cutoff=alike)
     return f"; did you mean {' or '.join(repr(c) for c in close)}?" if close else ""

@@ -54,7 +54,7 @@ def compile_options(function: F) -> F:
             "inputs",
             multiple=True,
             metavar="NAME",
-            help="Name of a model input, where the file does not say. Repeatable.",
+            help="Value to be a model input, where the file does not say or the graph is to be cut there. Repeatable.",
         ),
         click.option(
             "--output",
@@ -63,6 +63,9 @@ def compile_options(function: F) -> F:
             metavar="NAME",
             help="Name of a model output, where the file does not say. Repeatable.",
         ),
+        click.option(
+            "--signature", metavar="NAME", help="The signature of a SavedModel to load. Default: for serving."
+        ),
     ]
 
     @functools.wraps(function)
@@ -70,7 +73,7 @@ def compile_options(function: F) -> F:
         given = {name: values.pop(name) for name in SETTINGS}
         stated = [from_texts(n, [v] if isinstance(v, str) else v) for n, v in given.items() if v]
         settings: dict[str, Any] = plain(merge(*stated))
-        settings |= {name: values.pop(name) for name in ("config", "inputs", "outputs")}
+        settings |= {name: values.pop(name) for name in ("config", "inputs", "outputs", "signature")}
         if settings["config"] is None and not os.environ.get(VARIABLE) and Path(CONFIG).is_file():
             settings["config"] = Path(CONFIG)
         return function(settings=settings, **values)

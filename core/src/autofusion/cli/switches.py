@@ -27,14 +27,14 @@ def command(save: Path | None, as_json: bool, settings: dict[str, Any]) -> None:
     """
     from autofusion.errors import OptionError
     from autofusion.fusion.rule_switches import Switches
-    from autofusion.options import Options, from_environment, merge, state
+    from autofusion.options import SETTINGS, Options, from_environment, merge, state
     from autofusion.plugins.registry import default_registry
     from autofusion.runtime.cann import write_switches
     from autofusion.runtime.config import names_of, read_settings, write_settings
 
     packs = default_registry().rule_packs
     config = settings.pop("config")
-    stated = state({name: value for name, value in settings.items() if name not in ("inputs", "outputs")})
+    stated = state({name: value for name, value in settings.items() if name in SETTINGS})
     merged = merge(read_settings(config, packs), from_environment(os.environ), stated)
     options = Options.of(merged)
     bound = Switches(packs, options).rules()

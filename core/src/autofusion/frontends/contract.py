@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -16,11 +16,28 @@ Oracle = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """What the user may say about a model: which values are its inputs and outputs, and a key for encrypted files."""
+    """What the user may say about a model: which values are its inputs and outputs, and a key for encrypted files.
+
+    ``signature`` chooses among several of a model that has them. ``shapes`` (input name -> shape) are those that the
+    model will be compiled for first: a frontend may take the rank of an input from there where the file leaves it open.
+    """
 
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     key: bytes | None = None
+    signature: str | None = None
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict, hash=False)
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> LoadOptions:
+        """Those among keywords of ``autofusion.compile``."""
+        return cls(
+            tuple(settings.get("inputs") or ()),
+            tuple(settings.get("outputs") or ()),
+            settings.get("key"),
+            settings.get("signature"),
+            dict(settings.get("shapes") or {}),
+        )
 
 
 class Frontend(Protocol):
@@ -54,4 +71,13 @@ class Exporter(Protocol):
 
     def export(self, graph: Graph, path: Path, *, inline: bool) -> None:
         """Write ``graph``, fused nodes as functions with their bodies, or inlined. Raise ModelError if it cannot."""
+        ...
+
+
+@runtime_checkable
+class Adviser(Protocol):
+    """A frontend that also knows files which it does not read, but which its users may have instead."""
+
+    def advise(self, path: Path) -> str | None:
+        """What the file at ``path`` is and what to do with it, as the end of "it is ..."; None if that is unknown."""
         ...

@@ -35,6 +35,9 @@ from autofusion.plugins.discovery import (
 )
 from autofusion.plugins.records import LOG, PluginRecord, Status, describe
 
+_ALIKE = 0.76
+"""Names of operators that are less alike are of other operators, and no mistakes in writing."""
+
 
 class Converters:
     """The converters that installed distributions add to the frontend called ``frontend``. Thread-safe.
@@ -96,9 +99,10 @@ class Converters:
             return UnsupportedOperatorError(
                 f"node '{node}' is of operator '{operator}', whose converter cannot be used: {failed}"
             )
+        hint = nearest(operator, {*known, *self.names}, _ALIKE) or "."
         return UnsupportedOperatorError(
             f"node '{node}' is of operator '{operator}', which the {self.frontend} frontend does not know"
-            f"{nearest(operator, {*known, *self.names})}. To add it, install a package with a converter for it: an "
+            f"{hint} To add it, install a package with a converter for it: an "
             f"entry point named '{operator}' in the group '{self.group}', whose value is a function that emits the "
             "operator's meaning (contrib/ has an example)"
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from autofusion.errors import PLUGIN_FAULTS, ModelError, OptionError, PluginError, nearest
-from autofusion.frontends.contract import Frontend
+from autofusion.frontends.contract import Adviser, Frontend
 from autofusion.kernels.contract import KernelPack
 from autofusion.kernels.target import Target
 from autofusion.plugins.contents import faults
@@ -243,6 +243,9 @@ class Registry:
         return "".join(f". Not loaded: {record}" for record in bad)
 
     def _unknown_kind(self, path: Path, likely: Sequence[Frontend]) -> str:
+        advice = _advice(self.frontends, path)
+        if advice:
+            return f"'{path}' cannot be read: it is {advice}"
         if likely:
             names = " nor ".join(f.name for f in likely)
             return f"'{path}' is not recognised, neither by {names}: is the file damaged?"
@@ -266,6 +269,17 @@ def _recognises(frontend: Frontend, path: Path) -> bool:
         return frontend.recognises(path)
     except PLUGIN_FAULTS:  # it must not raise; a file that one frontend chokes on may still be another's
         return False
+
+
+def _advice(frontends: Sequence[Frontend], path: Path) -> str | None:
+    for frontend in frontends:
+        try:
+            advice = frontend.advise(path) if isinstance(frontend, Adviser) else None
+        except PLUGIN_FAULTS:  # an error about the file is on its way already
+            continue
+        if advice:
+            return advice
+    return None
 
 
 def _clashes(provided: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Status, str]]:

@@ -34,17 +34,21 @@ def load(
     inputs: Sequence[str] = (),
     outputs: Sequence[str] = (),
     key: bytes | None = None,
+    signature: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
     registry: Registry | None = None,
 ) -> Graph:
     """Read a model file (or SavedModel directory) into a graph with the frontend that recognises it.
 
+    ``inputs`` and ``outputs`` name values inside the model that are to be its ends. ``signature`` chooses one of a
+    SavedModel. ``shapes`` (input name -> shape) only gives inputs a rank where the file leaves even that open.
     Raises ModelError if the file is broken, of an unknown kind, or uses what its frontend does not know.
     """
     registry = registry or default_registry()
     path = Path(model)
     frontend = registry.frontend_for(path)
     try:
-        return frontend.load(path, LoadOptions(tuple(inputs), tuple(outputs), key))
+        return frontend.load(path, LoadOptions(tuple(inputs), tuple(outputs), key, signature, dict(shapes or {})))
     except AutofusionError:
         raise
     except PLUGIN_FAULTS as error:  # a frontend is a plugin: whose fault it is must be told
@@ -59,6 +63,7 @@ def compile(
     inputs: Sequence[str] = (),
     outputs: Sequence[str] = (),
     key: bytes | None = None,
+    signature: str | None = None,
     target: Target | None = None,
     registry: Registry | None = None,
     config: str | PathLike[str] | None = None,
@@ -67,8 +72,7 @@ def compile(
     """Compile a model and return its session.
 
     ``shapes`` (input name -> shape) compiles for these shapes now; dims that the model leaves open and that are not
-    stated are taken from the inputs of each run. ``inputs`` and ``outputs`` name the model's, where the file does not
-    say; ``key`` opens an encrypted file.
+    stated are taken from the inputs of each run. ``inputs``, ``outputs``, ``key`` and ``signature``: see ``load``.
 
     ``options`` are the fields of ``autofusion.Options``: ``level`` (``off``, ``basic`` or ``full``, the default),
     ``threads``, ``numerics``, ``disable`` and so on. ``config`` is a settings file (see ``runtime/config.py``), by
@@ -88,9 +92,8 @@ def compile(
         from_environment(os.environ),
         state(options),
     )
-    graph = (
-        model if isinstance(model, Graph) else load(model, inputs=inputs, outputs=outputs, key=key, registry=registry)
-    )
+    ends = {"inputs": inputs, "outputs": outputs, "key": key, "signature": signature, "shapes": shapes}
+    graph = model if isinstance(model, Graph) else load(model, registry=registry, **ends)  # type: ignore[arg-type]
     target = target or _locked_target(registry, chosen.threads) or current(chosen.threads or usable_cores())
     kernel_packs = registry.kernel_packs(target)
     Switches(registry.rule_packs, chosen, graph)  # refuses unknown names while the graph still has all of them

@@ -13,14 +13,12 @@ import autofusion
 from autofusion.cost.store import current
 from autofusion.errors import OptionError, PluginError, nearest
 from autofusion.fusion.rule_switches import Switches
-from autofusion.options import Options, merge, plain, state
+from autofusion.options import SETTINGS, Options, merge, plain, state
 from autofusion.plugins.digest import content_digest
 from autofusion.plugins.lock import Lock, Pin, read, to_text
 from autofusion.plugins.records import Status
 from autofusion.plugins.registry import Registry
 from autofusion.runtime.config import read_settings
-
-_NOT_LOCKED = ("inputs", "outputs", "config")
 
 
 def write(path: Path, upgrade: Sequence[str] = (), settings: Mapping[str, Any] | None = None) -> tuple[Lock, list[str]]:
@@ -75,7 +73,7 @@ def _pins(registry: Registry) -> list[Pin]:
 
 def _fusion(registry: Registry, settings: Mapping[str, Any], old: Lock | None) -> dict[str, Any]:
     """The table of settings, checked against the rules that there are."""
-    stated = state({k: v for k, v in settings.items() if k not in _NOT_LOCKED})
+    stated = state({k: v for k, v in settings.items() if k in SETTINGS})
     made = plain(merge(read_settings(settings.get("config"), registry.rule_packs), stated))
     table: dict[str, Any] = {**(old.fusion if old is not None else {}), **made}
     Switches(registry.rule_packs, Options.of(state(table, "'fusion.{}' in the lock"))).rules()

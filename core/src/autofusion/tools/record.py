@@ -100,9 +100,8 @@ def kernels(session: Session) -> dict[str, str]:
 
 def _by_framework(path: Path, feeds: Mapping[str, Any], settings: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The outputs by the model's own framework; None where that is not installed, or does not take the model."""
-    options = LoadOptions(tuple(settings.get("inputs", ())), tuple(settings.get("outputs", ())), settings.get("key"))
     try:
-        return default_registry().frontend_for(path).reference(path, options)(feeds)
+        return default_registry().frontend_for(path).reference(path, LoadOptions.of(settings))(feeds)
     except AutofusionError:
         return None
 

@@ -75,8 +75,7 @@ def reference_run(against: str, path: Path, settings: Mapping[str, Any], off: Se
         return off.run
     if against == "reference":
         return book_session(off.source, registry).run
-    options = LoadOptions(tuple(settings.get("inputs", ())), tuple(settings.get("outputs", ())))
-    return registry.frontend_for(path).reference(path, options)
+    return registry.frontend_for(path).reference(path, LoadOptions.of(settings))
 
 
 def not_loaded(registry: Registry) -> list[str]:
@@ -88,8 +87,8 @@ def compiled(model: str | Graph, settings: Mapping[str, Any], **more: Any) -> Se
     """The session of a model file or a graph."""
     settings = dict(settings) | more
     if isinstance(model, Graph):
-        settings.pop("inputs", None)
-        settings.pop("outputs", None)
+        for name in ("inputs", "outputs", "signature"):
+            settings.pop(name, None)
     return autofusion.compile(model, **settings)
 
 

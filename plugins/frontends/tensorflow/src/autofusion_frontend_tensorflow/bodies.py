@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from autofusion.frontends import ModelError
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.types import Type
+from autofusion_frontend_tensorflow import complexes
 from autofusion_frontend_tensorflow.call import Call
 from autofusion_frontend_tensorflow.source import Body, Ref, SourceNode
 
@@ -69,6 +70,7 @@ class BodyBuilder:
     def finish(self, results: Sequence[Value]) -> Graph:
         """The graph with these outputs."""
         for index, value in enumerate(results):
+            complexes.refuse(value, f"a result of {self._call.label}")
             self.graph.add_output(value, f"result.{index}")
         self.graph.prune()
         self.graph.sort()

@@ -97,7 +97,7 @@ class Call:
         if value.shape is None:
             self.fail(
                 f"the rank of '{value.name}' is not known, and {self.op} depends on it; save the model with the shape "
-                "of its inputs"
+                "of its inputs, or state it (--shape, shapes= in Python)"
             )
         return len(value.shape)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autofusion.frontends import ModelError
+from autofusion.frontends import ModelError, OptionError
 from autofusion_frontend_tensorflow import sniff
 from autofusion_frontend_tensorflow.protos import graph_def
 from autofusion_frontend_tensorflow.sniff import Kind
@@ -25,15 +25,20 @@ class Source:
     outputs: Mapping[str, Ref] = field(default_factory=dict)
 
 
-def read(path: Path) -> Source:
-    """The model at ``path``; raise ModelError that says what is there instead of one."""
+def read(path: Path, signature: str | None = None) -> Source:
+    """The model at ``path``; raise ModelError that says what is there instead of one.
+
+    ``signature`` chooses among those of a SavedModel; raise OptionError for any other file.
+    """
     if not path.exists():
         raise ModelError(f"there is no model '{path}'")
     kind = sniff.kind_of(path)
     if kind is Kind.FOLDER:
         from autofusion_frontend_tensorflow.saved_model import frozen
 
-        return frozen(path)
+        return frozen(path, signature)
+    if signature is not None:
+        raise OptionError(f"'{path}' is not a SavedModel and has no signatures; leave out the signature '{signature}'")
     if kind is Kind.SAVED_FILE:
         raise ModelError(
             f"'{path}' is {kind.value}: it is no frozen graph. Give its folder '{path.parent}' instead, with the "

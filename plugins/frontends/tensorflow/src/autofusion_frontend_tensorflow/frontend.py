@@ -21,6 +21,10 @@ class TensorflowFrontend:
         """True for a GraphDef, binary (truncated ones included) or text, and for a SavedModel folder or its file."""
         return sniff.kind_of(Path(path)) is not sniff.Kind.UNKNOWN
 
+    def advise(self, path: Path) -> str | None:
+        """What a file of Keras or TensorFlow Lite is, neither of which is read, and what to do with it."""
+        return sniff.relative_of(Path(path))
+
     def load(self, path: Path, options: LoadOptions) -> Graph:
         """Read the model; raise ModelError if it is none, or uses what has no converter."""
         from autofusion_frontend_tensorflow.load import load_model

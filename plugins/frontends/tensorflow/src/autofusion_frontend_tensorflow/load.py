@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from autofusion.frontends import LoadOptions, ModelError, OptionError, nearest
+from autofusion.frontends import LoadOptions, ModelError, OptionError, UnsupportedOperatorError, nearest
 from autofusion.ir.graph import Graph, Value
-from autofusion.ir.types import TensorType
-from autofusion_frontend_tensorflow import ends, files
+from autofusion_frontend_tensorflow import complexes, cutting, ends, files, unknown
 from autofusion_frontend_tensorflow.raising import raised
 from autofusion_frontend_tensorflow.registry import output_names
 from autofusion_frontend_tensorflow.scope import Model, Scope
@@ -21,7 +20,7 @@ def load_model(path: Path, options: LoadOptions) -> Graph:
     if options.key is not None:
         raise OptionError(f"'{path}' is a TensorFlow model, which cannot be encrypted; leave the key out")
     try:
-        return import_graph(files.read(path), path, options)
+        return import_graph(files.read(path, options.signature), path, options)
     except ModelError as error:
         if str(path) in str(error):
             raise
@@ -34,15 +33,19 @@ def import_graph(source: files.Source, path: Path, options: LoadOptions) -> Grap
     """The IR graph of a parsed model."""
     written = main_body(source.graph)
     outputs = _outputs(source, written, options.outputs)
-    model = Model(path, Library(source.graph, output_names))
+    model = Model(path, Library(source.graph, output_names), ranks={n: len(s) for n, s in options.shapes.items()})
     graph = Graph(path.stem)
     scope = Scope(model, graph, raised(written))
-    chosen = _preset(scope, source, options.inputs)
-    values = scope.resolve([ref for _, ref in outputs])
+    chosen = cutting.preset(scope, source, options.inputs)
+    try:
+        values = scope.resolve([ref for _, ref in outputs])
+    except UnsupportedOperatorError as error:
+        raise UnsupportedOperatorError(f"{error}{unknown.rest(scope, [ref for _, ref in outputs])}") from error
     if not chosen:
         fed = ends.placeholders(written, [ref[0] for _, ref in outputs])
         scope.resolve([(name, 0) for name in fed if name in scope.body.nodes])
     for (name, _), value in zip(outputs, values, strict=True):
+        complexes.refuse(value, f"the output '{name}'")
         graph.add_output(value, name)
     graph.prune()
     graph.sort()
@@ -57,44 +60,10 @@ def _outputs(source: files.Source, body: Body, wanted: Sequence[str]) -> list[tu
     for name in wanted:
         ref = source.outputs.get(name) or parse_ref(name)
         if ref[0] not in body.nodes:
-            raise OptionError(f"the model has no node '{name}' to be an output{_near(name, source.outputs, body)}")
+            near = nearest(name, [*source.outputs, *body.nodes])
+            raise OptionError(f"the model has no node '{name}' to be an output{near}")
         found.append((name, ref))
     return found
-
-
-def _near(name: str, given: Mapping[str, Ref], body: Body) -> str:
-    return nearest(name, [*given, *body.nodes])
-
-
-def _preset(scope: Scope, source: files.Source, wanted: Sequence[str]) -> list[Value]:
-    """Make the values that the user names inputs of the graph, before anything reads them."""
-    chosen = []
-    for name in wanted:
-        ref = source.inputs.get(name) or parse_ref(name)
-        if ref[0] not in scope.body.nodes:
-            raise OptionError(f"the model has no node '{name}' to be an input{_near(name, source.inputs, scope.body)}")
-        value = scope.graph.add_input(name, _type_of(scope, ref))
-        scope.values[ref] = value
-        chosen.append(value)
-    return chosen
-
-
-def _type_of(scope: Scope, ref: Ref) -> TensorType:
-    """The type of a value inside the model: by importing what it depends on elsewhere, or as its node states it."""
-    node = scope.body.nodes[ref[0]]
-    try:
-        model = Model(scope.model.path, scope.model.library)
-        (value,) = Scope(model, Graph("aside"), scope.body).resolve([ref])
-        if isinstance(value.type, TensorType):
-            return value.type
-    except ModelError:
-        pass  # it depends on what cannot be imported: likely why the user cuts here
-    for name in ("dtype", "DstT", "output_type", "out_type", "T"):
-        stated = node.attr(name)
-        if stated is not None and getattr(stated, "dtype", None) is not None:
-            shapes = node.attr("_output_shapes", [])
-            return TensorType(stated.dtype, shapes[ref[1]].dims if ref[1] < len(shapes) else None)
-    raise OptionError(f"'{ref[0]}' cannot be an input: nothing says the element type of {node.label}")
 
 
 def _order_inputs(graph: Graph, scope: Scope, source: files.Source, chosen: Sequence[Value]) -> None:

@@ -5,38 +5,65 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from autofusion.ir.graph import Value
 from autofusion_frontend_tensorflow.bodies import argument_index, producer, through
 from autofusion_frontend_tensorflow.lists import Reserved
 from autofusion_frontend_tensorflow.source import Body, Ref
 
 _ADD = frozenset({"Add", "AddV2"})
+_APPEND = "TensorListPushBack"
 _SETS = {"TensorListSetItem": (0, 1, 2), "TensorArrayWriteV3": (3, 1, 2), "TensorArrayWriteV2": (3, 1, 2)}
 """Operator -> which operands are the list, the place, and the element."""
 _MOST_TRIPS = 1 << 20
+_DEEPEST = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """The element that the body sets in a list, in each iteration at the place of the iteration's number."""
+    """The element that the body sets in a list in each iteration: at the place of the iteration's number or, if
+    ``last``, always at the only place, so that the last iteration's stays.
+    """
 
     item: Ref
+    last: bool = False
 
 
 def find_scans(condition: Body, body: Body, operands: Sequence[Value]) -> dict[int, Scanned]:
-    """Arguments that are reserved lists which the loop fills from front to back, and reads for nothing else."""
+    """Arguments that are reserved lists which the loop only sets: from front to back, or all elements at place 0."""
     found = {}
     for index, value in enumerate(operands):
         if not isinstance(value, Reserved):
             continue
         node = producer(body, body.results[index])
-        if node is None or node.op not in _SETS or _reads(condition, index) or _reads(body, index) != 1:
+        if node is None or _reads(condition, index) or _reads(body, index) != 1:
             continue
-        at, place, item = (node.inputs[i] for i in _SETS[node.op])
-        counter = argument_index(body, place)
-        if argument_index(body, at) == index and counter is not None and _counts(body, operands, counter) == (0, 1):
-            found[index] = Scanned(item)
+        if node.op == _APPEND and argument_index(body, node.inputs[0]) == index and _size(value) == 0:
+            found[index] = Scanned(node.inputs[1])
+        elif node.op in _SETS:
+            at, place, item = (node.inputs[i] for i in _SETS[node.op])
+            if argument_index(body, at) != index:
+                continue
+            progress = _progress(body, operands, place)
+            if progress == (0, 1) or (progress == (0, 0) and _size(value) == 1):
+                found[index] = Scanned(item, last=progress == (0, 0))
     return found
+
+
+def find_item(body: Body, index: int) -> Ref | None:
+    """What the body itself puts into the list that is argument ``index``."""
+    for node in body.nodes.values():
+        if node.op in _SETS or node.op == _APPEND:
+            at, item = (node.inputs[i] for i in (_SETS[node.op][::2] if node.op in _SETS else (0, 1)))
+            if argument_index(body, at) == index:
+                return item
+    return None
+
+
+def _size(reserved: Reserved) -> int | None:
+    const = reserved.size.const
+    return None if const is None else int(const.reshape(()))
 
 
 def _reads(body: Body, index: int) -> int:
@@ -58,15 +85,15 @@ def live_variables(condition: Body | None, body: Body, read: Sequence[int]) -> f
     """The arguments that the results in ``read``, or the condition, depend on, through any number of iterations."""
     live = set(read)
     if condition is not None:
-        live |= _arguments_of(condition, condition.results)
+        live |= arguments_of(condition, condition.results)
     while True:
-        more = _arguments_of(body, [body.results[i] for i in live]) - live
+        more = arguments_of(body, [body.results[i] for i in live]) - live
         if not more:
             return frozenset(live)
         live |= more
 
 
-def _arguments_of(body: Body, refs: Sequence[Ref]) -> set[int]:
+def arguments_of(body: Body, refs: Sequence[Ref]) -> set[int]:
     """The arguments that these values depend on."""
     places = {name: i for i, name in enumerate(body.arguments)}
     found, seen = set(), set()
@@ -82,29 +109,52 @@ def _arguments_of(body: Body, refs: Sequence[Ref]) -> set[int]:
 
 
 def _constant(body: Body, operands: Sequence[Value], ref: Ref) -> int | None:
-    """The integer behind ``ref``: a constant of the body, or an argument that is one and stays so."""
+    """The integer behind ``ref``: a constant of the body, or an argument that is one; whether it stays is not asked."""
     index = argument_index(body, ref)
     if index is not None:
-        const = operands[index].const
-        return int(const.reshape(())) if const is not None and const.size == 1 and const.dtype.kind in "iu" else None
+        return _whole(operands[index].const)
     node = body.nodes.get(through(body, ref)[0])
-    if node is None or node.op != "Const":
+    return _whole(node.attr("value")) if node is not None and node.op == "Const" else None
+
+
+def _whole(data: np.ndarray | None) -> int | None:
+    """A single integer as a number."""
+    return None if data is None or data.size != 1 or data.dtype.kind not in "iu" else int(data.reshape(()))
+
+
+def _invariant(body: Body, operands: Sequence[Value], ref: Ref) -> int | None:
+    """``_constant`` of what is the same in all iterations."""
+    index = argument_index(body, ref)
+    if index is not None and argument_index(body, body.results[index]) != index:
         return None
-    data = node.attr("value")
-    return int(data.reshape(())) if data is not None and data.size == 1 and data.dtype.kind in "iu" else None
+    return _constant(body, operands, ref)
 
 
 def _counts(body: Body, operands: Sequence[Value], index: int) -> tuple[int, int] | None:
     """``(start, step)`` of an argument that grows by a constant in each iteration."""
-    node = producer(body, body.results[index])
-    start = operands[index].const
-    if node is None or node.op not in _ADD or start is None or start.size != 1 or start.dtype.kind not in "iu":
+    node, start = producer(body, body.results[index]), _whole(operands[index].const)
+    if node is None or node.op not in _ADD or start is None:
         return None
     for own, other in (node.inputs[:2], node.inputs[1::-1]):
-        step = _constant(body, operands, other) if argument_index(body, other) is None else None
+        step = _invariant(body, operands, other)
         if argument_index(body, own) == index and step is not None:
-            return int(start.reshape(())), step
+            return start, step
     return None
+
+
+def _progress(body: Body, operands: Sequence[Value], ref: Ref, depth: int = _DEEPEST) -> tuple[int, int] | None:
+    """``(start, step)`` of an integer in the body: a counter, a constant, or a sum or difference of these."""
+    constant, index = _invariant(body, operands, ref), argument_index(body, ref)
+    if constant is not None or index is not None or not depth:
+        return (constant, 0) if constant is not None else None if index is None else _counts(body, operands, index)
+    node = producer(body, ref)
+    if node is None or node.op not in (*_ADD, "Sub"):
+        return None
+    a, b = (_progress(body, operands, inner, depth - 1) for inner in node.inputs[:2])
+    if a is None or b is None:
+        return None
+    sign = -1 if node.op == "Sub" else 1
+    return a[0] + sign * b[0], a[1] + sign * b[1]
 
 
 def trip_count(condition: Body, body: Body, operands: Sequence[Value]) -> int | None:

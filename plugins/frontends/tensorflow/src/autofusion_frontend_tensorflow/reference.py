@@ -23,9 +23,9 @@ def reference(path: Path, options: LoadOptions) -> Oracle:
     if sniff.kind_of(path) is sniff.Kind.FOLDER:
         from autofusion_frontend_tensorflow.saved_model import freeze
 
-        proto, inputs, outputs = freeze(path)
+        proto, inputs, outputs = freeze(path, options.signature)
     else:
-        own = files.read(path).graph
+        own = files.read(path, options.signature).graph
         proto, inputs = tf.compat.v1.GraphDef.FromString(own.SerializeToString()), {}
         outputs = {} if options.outputs else {ends.name_of(ref): ref for ref in ends.unread(main_body(own))}
     if options.outputs:

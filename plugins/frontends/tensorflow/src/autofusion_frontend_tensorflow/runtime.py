@@ -16,6 +16,7 @@ def tensorflow(path: Path) -> Any:
         import tensorflow as module
     except ImportError as error:
         raise PluginError(
-            f"'{path}' needs TensorFlow, which cannot be imported: {error}; install it with 'pip install tensorflow'"
+            f"'{path}' needs TensorFlow, which cannot be imported: {error}; install it with "
+            "'pip install autofusion-frontend-tensorflow[tensorflow]'"
         ) from error
     return module

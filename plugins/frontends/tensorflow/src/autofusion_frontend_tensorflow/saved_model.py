@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from autofusion.frontends import ModelError
+from autofusion.frontends import AutofusionError, ModelError, OptionError, nearest
 from autofusion_frontend_tensorflow.files import Source
 from autofusion_frontend_tensorflow.protos import graph_def
 from autofusion_frontend_tensorflow.runtime import tensorflow
@@ -19,15 +19,17 @@ from autofusion_frontend_tensorflow.source import Ref, parse_ref
 _PREFERRED = ("serving_default", "serve", "predict")
 
 
-def frozen(path: Path) -> Source:
-    """The frozen graph of the SavedModel in folder ``path``, with the inputs and outputs of its signature."""
-    graph, inputs, outputs = freeze(path)
+def frozen(path: Path, signature: str | None = None) -> Source:
+    """The frozen graph of the SavedModel in folder ``path``, with the inputs and outputs of one of its signatures:
+    the one called ``signature`` (raise OptionError if there is none), or the one for serving.
+    """
+    graph, inputs, outputs = freeze(path, signature)
     own = graph_def()
     own.ParseFromString(graph.SerializeToString())
     return Source(own, inputs, outputs)
 
 
-def freeze(path: Path) -> tuple[Any, dict[str, Ref], dict[str, Ref]]:
+def freeze(path: Path, name: str | None = None) -> tuple[Any, dict[str, Ref], dict[str, Ref]]:
     """As ``frozen``, with TensorFlow's GraphDef."""
     tf = tensorflow(path)
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_from_session_graph
@@ -38,12 +40,12 @@ def freeze(path: Path) -> tuple[Any, dict[str, Ref], dict[str, Ref]]:
     try:
         with tf.Graph().as_default() as graph, v1.Session(graph=graph) as session:
             meta = v1.saved_model.loader.load(session, _tags(tf, path), str(path))
-            signature = _signature(meta.signature_def, path)
+            signature = _signature(meta.signature_def, path, name)
             inputs = {name: _ref(info, path) for name, info in signature.inputs.items()}
             outputs = {name: _ref(info, path) for name, info in signature.outputs.items()}
             wanted = list(dict.fromkeys(ref[0] for ref in outputs.values()))
             made = convert_variables_to_constants_from_session_graph(session, graph.as_graph_def(), wanted)
-    except ModelError:
+    except AutofusionError:
         raise
     except Exception as error:  # TensorFlow raises classes of many kinds
         first = (str(error).splitlines() or [type(error).__name__])[0]
@@ -64,17 +66,22 @@ def _tags(tf: Any, path: Path) -> list[str]:
     return best
 
 
-def _signature(signatures: Mapping[str, Any], path: Path) -> Any:
+def _signature(signatures: Mapping[str, Any], path: Path, wanted: str | None) -> Any:
     usable = {name: s for name, s in signatures.items() if s.outputs and not name.startswith("__saved_model_")}
+    found = ", ".join(sorted(usable)) or "none"
+    if wanted is not None:
+        if wanted not in usable:
+            hint = nearest(wanted, usable)
+            raise OptionError(f"the SavedModel '{path}' has no signature '{wanted}' (found: {found}){hint}")
+        return usable[wanted]
     for name in _PREFERRED:
         if name in usable:
             return usable[name]
     if len(usable) == 1:
         return next(iter(usable.values()))
-    found = ", ".join(sorted(usable)) or "none"
     raise ModelError(
-        f"the SavedModel '{path}' has no signature '{_PREFERRED[0]}' (found: {found}): save it with one, or freeze the "
-        "function that you want"
+        f"the SavedModel '{path}' has no signature '{_PREFERRED[0]}' (found: {found}): choose one with --signature "
+        "(signature= in Python)"
     )
 
 

@@ -14,7 +14,7 @@ from autofusion.frontends import AutofusionError, ModelError, ShapeError, neares
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.infer import merge_types
 from autofusion.ir.types import TensorType
-from autofusion_frontend_tensorflow import converters, lists
+from autofusion_frontend_tensorflow import complexes, converters, lists
 from autofusion_frontend_tensorflow.call import Call
 from autofusion_frontend_tensorflow.registry import extra, find_converter, known_operators
 from autofusion_frontend_tensorflow.source import Body, Library, Ref, SourceNode
@@ -31,6 +31,8 @@ class Model:
     path: Path
     library: Library
     origins: dict[str, int] = field(default_factory=dict)
+    ranks: Mapping[str, int] = field(default_factory=dict)
+    """Of inputs, as the user states them: for those whose rank the file leaves open."""
 
     def origin(self, name: str) -> str:
         """``name``, made unique among the names of source nodes."""
@@ -132,8 +134,7 @@ class Scope:
                 function = find_converter(node.op)
                 if function is None:
                     raise extra().unknown(node.op, name, known_operators())
-                returned = function(call)
-                results = [returned] if isinstance(returned, Value) else list(returned)
+                results = complexes.convert(call, function)
         except ModelError:
             raise
         except AutofusionError as error:

@@ -35,11 +35,9 @@ _MOST_FIELDS = 64
 _GRAPH_TEXT = re.compile(r"(node|library|versions)\s*:?\s*(\{|<|$)|version\s*:\s*\d")
 """How the first line of a GraphDef in text form begins."""
 
-_EXPORT = (
-    (b"PK\x03\x04", "a zip archive (a .keras file or a packed folder): export it with 'model.export(folder)' first"),
-    (b"\x89HDF", "an HDF5 file (a Keras model or weights): load it in Keras and 'model.export(folder)'"),
-)
-"""What Keras writes, and how it becomes a graph."""
+_KERAS_ENTRIES = (b"metadata.json", b"config.json", b"model.weights.h5")
+"""Files inside a .keras archive; the first of them is named in its first bytes."""
+_EXPORT = "load it in Keras, write it with 'model.export(folder)', and give that folder"
 
 
 def kind_of(path: Path) -> Kind:
@@ -64,14 +62,24 @@ def kind_of(path: Path) -> Kind:
 def describe(path: Path) -> str:
     """What the file at ``path`` seems to be, for an error message."""
     start = filetype.head(path)
-    for magic, kind in _EXPORT:
-        if start.startswith(magic):
-            return kind
-    if start[4:8] == b"TFL3":
-        return "a TensorFlow Lite model, which is another format: use the frozen graph or SavedModel it was made from"
+    known = relative_of(path)
+    if known is not None:
+        return known
     if start[:1] == b"\n" and not filetype.is_text(start):
         return "a GraphDef that is truncated or damaged: copy or export it again"
     return filetype.describe(start)
+
+
+def relative_of(path: Path) -> str | None:
+    """What a file is that Keras or TensorFlow Lite wrote, and how it becomes a graph; None for all others."""
+    start = filetype.head(path)
+    if start.startswith(b"PK\x03\x04") and any(name in start for name in _KERAS_ENTRIES):
+        return f"a Keras model (.keras), which holds Python objects and not a graph: {_EXPORT}"
+    if start.startswith(b"\x89HDF"):
+        return f"an HDF5 file (a Keras model or weights), which holds no graph: {_EXPORT}"
+    if start[4:8] == b"TFL3":
+        return "a TensorFlow Lite model, which is another format: use the frozen graph or SavedModel it was made from"
+    return None
 
 
 def _walk(file: BinaryIO, size: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from autofusion.rules import RulePack
 from autofusion_rules_transformer import (
     attention,
+    einsum,
     gemm,
     layer_norm,
     layer_norm_affine,
@@ -23,6 +24,7 @@ PACK = RulePack(
         *layer_norm_affine.RULES,
         *softmax.RULES,
         *gemm.RULES,
+        *einsum.RULES,
         *unflatten.RULES,
         *attention.RULES,
         *matmul.RULES,

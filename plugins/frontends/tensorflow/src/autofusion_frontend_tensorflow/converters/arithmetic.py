@@ -108,8 +108,12 @@ def guarded(call: Call) -> Value:
 
 @converter("Atan2")
 def angle(call: Call) -> Value:
+    """Operands: y and x of a point."""
+    return angle_of(call, call.operand(0), call.operand(1))
+
+
+def angle_of(call: Call, y: Value, x: Value) -> Value:
     """The angle of a point, by the quadrant that it lies in; zeros have signs, and two infinities are a diagonal."""
-    y, x = call.operand(0), call.operand(1)
     far = call.emit("And", call.emit("IsInf", y), call.emit("IsInf", x))
     y, x = (call.emit("Where", far, call.emit("Sign", v), v) for v in (y, x))
     zero, pi = call.like(0, x), call.like(np.pi, x)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from autofusion.ir.graph import Value
-from autofusion_frontend_tensorflow.bodies import BodyBuilder, check_arity, function_of, outer
+from autofusion_frontend_tensorflow import lists
+from autofusion_frontend_tensorflow.bodies import BodyBuilder, argument_index, check_arity, function_of, outer
 from autofusion_frontend_tensorflow.call import Call
+from autofusion_frontend_tensorflow.lists import Reserved
+from autofusion_frontend_tensorflow.loop_analysis import arguments_of
 from autofusion_frontend_tensorflow.registry import converter
 from autofusion_frontend_tensorflow.source import Body
+
+lists.AWARE.update({"Case", "If", "StatelessCase", "StatelessIf"})
 
 
 @converter("If", "StatelessIf")
@@ -35,9 +40,13 @@ def _choice(call: Call, condition: Value, then: Body, other: Body, operands: Seq
         check_arity(call, body, len(operands))
     if condition.const is not None:
         return call.scope.inlined(then if bool(condition.const.reshape(())) else other, operands, call.name)
+    return _branched(call, (then, other), operands, lambda bodies, values: _if(call, condition, bodies, values))
+
+
+def _if(call: Call, condition: Value, bodies: Sequence[Body], operands: Sequence[Value]) -> list[Value]:
     captured = outer(operands)
     graphs = {}
-    for name, body in (("then_branch", then), ("else_branch", other)):
+    for name, body in zip(("then_branch", "else_branch"), bodies, strict=True):
         builder = BodyBuilder(call, name)
         builder.capture(captured)
         results = builder.run(body, [builder.inside(v) for v in operands], f"{call.name}/{name}")
@@ -45,6 +54,30 @@ def _choice(call: Call, condition: Value, then: Body, other: Body, operands: Seq
     attrs = {**graphs, "captures": len(captured)}
     node = call.node("If", [condition, *captured], attrs, outputs=len(graphs["then_branch"].outputs))
     return list(node.outputs)
+
+
+def _branched(
+    call: Call,
+    bodies: Sequence[Body],
+    operands: Sequence[Value],
+    emit: Callable[[Sequence[Body], Sequence[Value]], list[Value]],
+) -> list[Value]:
+    """The results of a choice between ``bodies``. ``emit`` makes it of those results that some body computes, and
+    of what these depend on: an operand that all bodies hand on stays what it is, even a list without elements.
+    """
+    if len({len(body.results) for body in bodies}) != 1:
+        counts = " and ".join(str(len(body.results)) for body in bodies)
+        call.fail(f"its branches must have the same number of results, found {counts}")
+    places = list(zip(*([argument_index(body, ref) for ref in body.results] for body in bodies), strict=True))
+    unmoved = {i: p[0] for i, p in enumerate(places) if p[0] is not None and len(set(p)) == 1}
+    kept = [i for i in range(len(places)) if i not in unmoved]
+    parts = [Body(b.name, b.nodes, b.arguments, tuple(b.results[i] for i in kept)) for b in bodies]
+    needed = set[int]().union(*(arguments_of(part, part.results) for part in parts))
+    reserved = [i for i in sorted(needed) if isinstance(operands[i], Reserved)]
+    given = lists.tensors(call, parts, operands, reserved)
+    values = [given.get(i, v) if i in needed else call.const(0, np.int32) for i, v in enumerate(operands)]
+    made = dict(zip(kept, emit(parts, values), strict=True)) if kept else {}
+    return [operands[unmoved[i]] if i in unmoved else made[i] for i in range(len(places))]
 
 
 @converter("Case", "StatelessCase")
@@ -62,8 +95,12 @@ def case(call: Call) -> list[Value]:
     if index.const is not None:
         at = int(index.const.reshape(()))
         return call.scope.inlined(branches[at if 0 <= at < len(branches) else -1], operands, call.name)
-    captured = outer([index, *operands])
-    return _nested(call, branches, 0, index, operands, captured)
+    return _branched(
+        call,
+        branches,
+        operands,
+        lambda bodies, values: _nested(call, bodies, 0, index, values, outer([index, *values])),
+    )
 
 
 def _nested(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from autofusion.ir.graph import Value
 from autofusion_frontend_tensorflow.call import Call
-from autofusion_frontend_tensorflow.converters.contraction import product
+from autofusion_frontend_tensorflow.converters.contraction import matrices, product
 from autofusion_frontend_tensorflow.converters.convolution import convolved
 from autofusion_frontend_tensorflow.converters.normalisation import normalised
 from autofusion_frontend_tensorflow.converters.pointwise import SIMPLE, relu6
@@ -63,7 +63,8 @@ def conv(call: Call) -> Value:
 @converter("_FusedMatMul")
 def matmul(call: Call) -> Value:
     """A product and what follows it."""
-    value = product(call, bool(call.attr("transpose_a", False)), bool(call.attr("transpose_b", False)))
+    a, b = matrices(call)
+    value = product(call, a, b, bool(call.attr("transpose_a", False)), bool(call.attr("transpose_b", False)))
     return _epilogue(call, value, call.inputs[2:], None)
 
 

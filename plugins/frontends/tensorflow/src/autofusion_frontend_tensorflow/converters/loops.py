@@ -1,13 +1,14 @@
 """While: a condition and a body become the IR's Loop.
 
 What a body hands on unchanged is captured and not carried, so that the constants among it stay constants inside. A list
-that is filled one element an iteration, front to back, is a scan result. Where the condition only counts, the number of
-iterations is an operand, and sizes that depend on it are known.
+that is filled one element an iteration, front to back, is a scan result; of one whose only element is set in each, that
+element is carried. Where the condition only counts, the number of iterations is an operand, and sizes that depend on it
+are known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,8 +20,8 @@ from autofusion.ir.types import TensorType, Type
 from autofusion_frontend_tensorflow import lists
 from autofusion_frontend_tensorflow.bodies import BodyBuilder, argument_index, check_arity, function_of, outer, through
 from autofusion_frontend_tensorflow.call import Call
-from autofusion_frontend_tensorflow.lists import Reserved, filled
-from autofusion_frontend_tensorflow.loop_analysis import Scanned, find_scans, live_variables, trip_count
+from autofusion_frontend_tensorflow.lists import Probe, Reserved
+from autofusion_frontend_tensorflow.loop_analysis import Scanned, find_item, find_scans, live_variables, trip_count
 from autofusion_frontend_tensorflow.registry import converter
 from autofusion_frontend_tensorflow.source import Body
 
@@ -39,11 +40,19 @@ class _Plan:
     scans: dict[int, Scanned]
     trips: int | None
     live: frozenset[int]
+    alike: dict[int, int]
+    """Lists whose one element is another variable after the loop."""
 
     @property
     def carried(self) -> list[int]:
         """Arguments that change from one iteration to the next, but for those that nothing depends on."""
-        return [i for i in sorted(self.live) if i not in self.constant and i not in self.scans]
+        unmoved = {*self.constant, *self.stacked, *self.alike}
+        return [i for i in sorted(self.live) if i not in unmoved]
+
+    @property
+    def stacked(self) -> list[int]:
+        """The lists that are scan results. Of those whose last element stays, that element is carried."""
+        return [i for i in sorted(self.scans) if not self.scans[i].last]
 
 
 @converter("While", "StatelessWhile")
@@ -59,35 +68,37 @@ def while_(call: Call) -> list[Value | None]:
     read = [i for i in range(len(operands)) if call.scope.wanted(call.source, i)]
     live = live_variables(condition if trips is None else None, body, read)
     constant = {i for i, ref in enumerate(body.results) if argument_index(body, ref) == i}
-    scans = {i: scan for i, scan in find_scans(condition, body, operands).items() if i in live}
-    operands = [
-        v
-        if i in scans or i not in live or not isinstance(v, Reserved)
-        else filled(call, v, _element(call, body, operands, i))
-        for i, v in enumerate(operands)
-    ]
-    return _emit(call, _Plan(condition, body, operands, frozenset(constant & live), scans, trips, live))
+    scans = {
+        i: scan
+        for i, scan in find_scans(condition, body, operands).items()
+        if i in live and not isinstance(operands[i], Probe)
+    }
+    alike = _alike(body, operands, scans) if trips else {}
+    unfilled = {*alike, *(i for i in scans if not scans[i].last)}
+    tensors = _tensors(call, body, operands, [i for i in sorted(live - unfilled) if isinstance(operands[i], Reserved)])
+    operands = [tensors.get(i, v) for i, v in enumerate(operands)]
+    for i, scan in scans.items():
+        if scan.last and i not in alike:
+            operands[i] = call.squeeze(operands[i], 0)
+    return _emit(call, _Plan(condition, body, operands, frozenset(constant & live), scans, trips, live, alike))
 
 
-def _element(call: Call, body: Body, operands: Sequence[Value], index: int) -> Value | None:
-    """A value like the elements of reserved list ``index``: a variable set to them too, or by the body aside."""
-    item = lists.item_set(body, index)
-    if item is None:
-        return None
-    for result, variable in zip(body.results, operands, strict=True):
-        if through(body, result) == through(body, item) and not isinstance(variable, Reserved):
-            return variable
-    builder = BodyBuilder(call, "aside")
-    stand_ins = []
-    for i, value in enumerate(operands):
-        if isinstance(value, Reserved) and i == index:
-            stand_ins.append(builder.input(f"list.{i}", TensorType(value.element, None)))
-        else:
-            stand_ins.append(
-                builder.graph.constant(value.const) if value.const is not None else builder.input(f"in.{i}", value.type)
-            )
-    wanted = Body(body.name, body.nodes, body.arguments, (item,))
-    return builder.run(wanted, stand_ins, f"{call.name}/aside")[0]
+def _alike(body: Body, operands: Sequence[Value], scans: Mapping[int, Scanned]) -> dict[int, int]:
+    """Lists that keep the last iteration's element -> the variable that is the same value, where there is one."""
+    values = {through(body, ref): i for i, ref in enumerate(body.results) if not isinstance(operands[i], Reserved)}
+    items = {i: through(body, scan.item) for i, scan in scans.items() if scan.last}
+    return {i: values[item] for i, item in items.items() if item in values}
+
+
+def _tensors(call: Call, body: Body, operands: Sequence[Value], indices: Sequence[int]) -> dict[int, Value]:
+    """The reserved lists ``indices`` as tensors. An element that is a variable of the loop too is like that."""
+    like = {}
+    for i in indices:
+        item = find_item(body, i)
+        for result, variable in zip(body.results, operands, strict=True):
+            if item is not None and through(body, result) == through(body, item) and not isinstance(variable, Reserved):
+                like[i] = variable
+    return lists.tensors(call, [body], operands, indices, like)
 
 
 def _emit(call: Call, plan: _Plan) -> list[Value | None]:
@@ -108,7 +119,7 @@ def _emit(call: Call, plan: _Plan) -> list[Value | None]:
         limit = None
     else:
         start, limit = None, call.ints(plan.trips)
-    node = call.node("Loop", [limit, start, *first, *captured], attrs, outputs=len(carried) + len(plan.scans))
+    node = call.node("Loop", [limit, start, *first, *captured], attrs, outputs=len(carried) + len(plan.stacked))
     return _results(call, plan, carried, node.outputs)
 
 
@@ -122,7 +133,7 @@ def _body_graph(call: Call, plan: _Plan, captured: Sequence[Value], types: Seque
         state[i] = builder.inside(plan.operands[i])
     inner = call.within(builder.graph)
     arguments = [state.get(i) or _absent(inner, plan.operands[i]) for i in range(len(plan.operands))]
-    kept = [*plan.carried, *sorted(plan.scans)]
+    kept = [*plan.carried, *plan.stacked]
     wanted = tuple(plan.scans[i].item if i in plan.scans else plan.body.results[i] for i in kept)
     body = Body(plan.body.name, plan.body.nodes, plan.body.arguments, wanted)
     results = dict(zip(kept, builder.run(body, arguments, f"{call.name}/body"), strict=True))
@@ -151,8 +162,11 @@ def _started(call: Call, plan: _Plan) -> Value:
 def _results(call: Call, plan: _Plan, carried: Sequence[int], made: Sequence[Value]) -> list[Value | None]:
     found: dict[int, Value] = {i: plan.operands[i] for i in plan.constant}
     found |= dict(zip(carried, made[: len(carried)], strict=True))
-    for index, value in zip(sorted(plan.scans), made[len(carried) :], strict=True):
+    for index, value in zip(plan.stacked, made[len(carried) :], strict=True):
         found[index] = _whole(call, plan, plan.operands[index], value)
+    for index in plan.live & plan.scans.keys():
+        if plan.scans[index].last:
+            found[index] = call.unsqueeze(found[plan.alike.get(index, index)], 0)
     return [found.get(i) for i in range(len(plan.operands))]
 
 
@@ -162,7 +176,7 @@ def _whole(call: Call, plan: _Plan, reserved: Value, made: Value) -> Value:
     size = reserved.size.const
     if plan.trips is not None and isinstance(made.type, TensorType) and made.shape is not None:
         made.type = made.type.with_shape((plan.trips, *made.shape[1:]))
-    if plan.trips is not None and size is not None and int(size.reshape(())) == plan.trips:
+    if size is not None and int(size.reshape(())) in (0, plan.trips):
         return made
     rank = call.rank(made)
     missing = call.emit("Sub", call.vector(reserved.size), call.dim(made, 0))

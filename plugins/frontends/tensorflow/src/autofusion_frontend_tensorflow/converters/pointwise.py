@@ -8,6 +8,7 @@ import numpy as np
 
 from autofusion.ir.graph import Value
 from autofusion_frontend_tensorflow.call import Call
+from autofusion_frontend_tensorflow.converters.fourier import widened
 from autofusion_frontend_tensorflow.registry import converter
 
 SIMPLE = {
@@ -157,7 +158,7 @@ def cast(call: Call) -> Value:
         if call.dtype(call.operand(0)) != to:
             call.fail(f"reading the bits of {call.operand(0).dtype} as {to} is not supported")
         return call.operand(0)
-    return call.cast(call.operand(0), to)
+    return widened(call, call.operand(0), to) if to.kind == "c" else call.cast(call.operand(0), to)
 
 
 @converter("ZerosLike", "OnesLike")

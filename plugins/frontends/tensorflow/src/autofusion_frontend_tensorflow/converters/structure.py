@@ -7,6 +7,7 @@ from autofusion.ir.types import Dim, TensorType
 from autofusion_frontend_tensorflow import lists
 from autofusion_frontend_tensorflow.attributes import ShapeAttribute
 from autofusion_frontend_tensorflow.call import Call
+from autofusion_frontend_tensorflow.converters.fourier import constant as complex_constant
 from autofusion_frontend_tensorflow.registry import converter
 
 _SAME = (
@@ -32,7 +33,7 @@ def constant(call: Call) -> Value:
     data = call.attr("value")
     if data is None:
         call.fail("it has no value")
-    return call.graph.constant(data, call.name)
+    return complex_constant(call, data) if data.dtype.kind == "c" else call.graph.constant(data, call.name)
 
 
 @converter(*_INPUTS)
@@ -44,6 +45,10 @@ def placeholder(call: Call) -> Value:
     stated = call.attr("_output_shapes")
     if dims is None and stated:
         dims = stated[0].dims
+    if dims is None and call.name in call.scope.model.ranks:
+        dims = (None,) * call.scope.model.ranks[call.name]
+    if str(call.attr("dtype")) == "DT_RESOURCE":
+        call.fail(f"it stands for a variable, {_NOT_FROZEN}")
     return call.graph.add_input(call.name, TensorType(call.dtype_attr("dtype", "float32"), _free(call, dims)))
 
 
@@ -86,10 +91,13 @@ def function_call(call: Call) -> list[Value]:
     return call.scope.inlined(call.scope.model.library.body(function.name, call.label), call.inputs, call.name)
 
 
+_NOT_FROZEN = (
+    "whose value is not in this file: the graph is not frozen. Give the SavedModel folder instead, or freeze the graph "
+    "with convert_variables_to_constants_v2 of tensorflow.python.framework"
+)
+
+
 @converter("VarHandleOp", "VariableV2", "Variable", "VarIsInitializedOp")
 def variable(call: Call) -> Value:
     """Weights that are not in the file."""
-    call.fail(
-        "it is a variable, whose value is not in this file: the graph is not frozen. Give the SavedModel folder "
-        "instead, or freeze the graph with convert_variables_to_constants_v2 of tensorflow.python.framework"
-    )
+    call.fail(f"it is a variable, {_NOT_FROZEN}")

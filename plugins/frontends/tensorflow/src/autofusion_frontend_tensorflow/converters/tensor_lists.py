@@ -45,10 +45,10 @@ def empty(call: Call) -> Value:
 
 @converter(*_array(""), outputs=("handle", "flow"))
 def array(call: Call) -> list[Value]:
-    """The handle stands for nothing: the list's value is what flows."""
+    """The list's value is what flows; the handle only tells whether it may grow."""
     dims = call.attr("element_shape", ShapeAttribute(None)).dims
     made = Reserved(call.name, call.operand(0), _element_type(call, "dtype"), dims)
-    return [call.const(0, np.int32, "handle"), made]
+    return [call.const(bool(call.attr("dynamic_size", False)), np.int32, "handle"), made]
 
 
 @converter("TensorListFromTensor", "TensorListStack")
@@ -72,19 +72,57 @@ def read(call: Call) -> Value:
 @converter("TensorListSetItem")
 def set_item(call: Call) -> Value:
     """Operands: list, place, element."""
-    return _set(call, call.operand(0), call.operand(1), call.operand(2))
+    grows = bool(call.attr("resize_if_index_out_of_bounds", False))
+    return _set(call, call.operand(0), call.operand(1), call.operand(2), grows)
 
 
 @converter(*_array("Write"))
 def write(call: Call) -> Value:
     """Operands: handle, place, element, list."""
-    return _set(call, call.operand(3), call.operand(1), call.operand(2))
+    handle = call.operand(0).const
+    return _set(call, call.operand(3), call.operand(1), call.operand(2), handle is None or bool(handle.any()))
 
 
-def _set(call: Call, list_: Value, place: Value, element: Value) -> Value:
+def _set(call: Call, list_: Value, place: Value, element: Value, grows: bool) -> Value:
+    """The list with ``element`` at ``place``; one that grows is first as long as that needs, what is new being zero."""
     whole = filled(call, list_, element)
+    row = call.unsqueeze(element, 0)
+    if grows:
+        whole = _like_elements(call, whole, element)
+        missing = call.emit("Sub", call.emit("Add", call.vector(place), call.ints([1])), call.dim(whole, 0))
+        if missing.const is None:
+            whole = _lengthened(call, whole, call.emit("Max", missing, call.ints([0])))
+        elif int(missing.const[0]) == 1:
+            return call.emit("Concat", whole, row, axis=0)
+        elif int(missing.const[0]) > 1:
+            whole = _lengthened(call, whole, missing)
     index = call.reshape(call.as_ints(place), [1, 1])
-    return call.emit("ScatterND", whole, index, call.unsqueeze(element, 0))
+    return call.emit("ScatterND", whole, index, row)
+
+
+def _like_elements(call: Call, whole: Value, element: Value) -> Value:
+    """A list that may still be empty, of elements whose sizes were not known: then there is no element to differ."""
+    if whole.shape is not None and None not in whole.shape[1:] and whole.shape[1:] == element.shape:
+        return whole
+    return call.reshape(whole, call.emit("Concat", call.dim(whole, 0), call.shape(element), axis=0))
+
+
+def _lengthened(call: Call, list_: Value, more: Value) -> Value:
+    """``more`` zeros (a vector of one number) behind the list."""
+    rank = call.rank(list_)
+    after = [call.ints([0] * (rank - 1))] if rank > 1 else []
+    return call.emit("Pad", list_, call.emit("Concat", call.ints([0] * rank), more, *after, axis=0))
+
+
+@converter("TensorListResize")
+def resize(call: Call) -> Value:
+    """Operands: list, size. A list without elements stays one."""
+    list_, size = call.operand(0), call.operand(1)
+    if isinstance(list_, Reserved):
+        return Reserved(call.name, size, list_.element, list_.dims)
+    size = call.vector(size)
+    more = call.emit("Max", call.emit("Sub", size, call.dim(list_, 0)), call.ints([0]))
+    return call.emit("Slice", _lengthened(call, list_, more), call.ints([0]), size, call.ints([0]))
 
 
 @converter("TensorListPushBack")
@@ -177,13 +215,45 @@ def _length(call: Call, list_: Value) -> Value:
 
 @converter("TensorListConcat", "TensorListConcatV2", outputs=("tensor", "lengths"))
 def concat(call: Call) -> list[Value]:
-    """Elements joined along their own first axis; all have one size here."""
-    list_ = filled(call, call.operand(0))
+    """Elements joined along their own first axis."""
+    return _joined(call, filled(call, call.operand(0)))
+
+
+@converter(*_array("Concat"), outputs=("value", "lengths"))
+def array_concat(call: Call) -> list[Value]:
+    """Operands: handle, list."""
+    return _joined(call, filled(call, call.operand(1)))
+
+
+def _joined(call: Call, list_: Value) -> list[Value]:
+    """All elements have one size here."""
     rank = call.rank(list_)
+    if rank < 2:
+        call.fail(f"elements must have an axis to be joined along, found {list_.type}")
+    length = call.dim(list_, 1)
     rest = [call.emit("Shape", list_, start=2)] if rank > 2 else []
-    shape = call.emit("Concat", call.ints([-1]), *rest, axis=0) if rest else call.ints([-1])
-    lengths = call.emit("Expand", call.dim(list_, 1), call.dim(list_, 0))
-    return [call.emit("Reshape", list_, shape), lengths]
+    shape = call.emit("Concat", call.emit("Mul", call.dim(list_, 0), length), *rest, axis=0)
+    return [call.reshape(list_, shape), call.emit("Expand", length, call.dim(list_, 0))]
+
+
+@converter("TensorListSplit")
+def split(call: Call) -> Value:
+    """Operands: tensor, shape of an element, lengths."""
+    return _split(call, call.operand(0), 2)
+
+
+@converter(*_array("Split"))
+def array_split(call: Call) -> Value:
+    """Operands: handle, tensor, lengths, list."""
+    return _split(call, call.operand(1), 2)
+
+
+def _split(call: Call, tensor: Value, lengths: int) -> Value:
+    sizes = call.known_ints(lengths, "lengths")
+    if len(set(sizes)) != 1:
+        call.fail(f"elements of a list must have one shape, found lengths {sizes}")
+    shape = call.emit("Concat", call.ints([len(sizes), sizes[0]]), call.emit("Shape", tensor, start=1), axis=0)
+    return call.reshape(tensor, shape)
 
 
 lists.AWARE.update(
@@ -197,6 +267,7 @@ lists.AWARE.update(
         "TensorListScatter",
         "TensorListScatterV2",
         "TensorListLength",
+        "TensorListResize",
         *_array("Read"),
         *_array("Write"),
         *_array("Gather"),
