@@ -77,6 +77,12 @@ class OnePrimitive:
             declare(self.graph.node[-1].attribute.add(), results)
         self.graph.output.add(name="result")
 
+    def take(self, number: int) -> None:
+        """Let the model's result be one element of the primitive's, which is a tuple."""
+        self.model.primitives.add(name="TupleGetItem:0", op_type="TupleGetItem", prim_type=1)
+        operands = [self.graph.output[0].name, self._operand(number)]
+        self.graph.output[0].name = self._node("REF::TupleGetItem:0", operands, f"element{number}")
+
     def _node(self, op: str, inputs: list[str], name: str) -> str:
         self.graph.node.add(input=inputs, output=[name], name=name, op_type=op)
         return name
@@ -99,11 +105,21 @@ class OnePrimitive:
         return name
 
 
-def run(folder: Path, primitive: str, operands: tuple[Any, ...], attrs: dict[str, Any], results: Any) -> list[Any]:
-    """What the primitive gives; ``results`` are only declared."""
+def run(
+    folder: Path,
+    primitive: str,
+    operands: tuple[Any, ...],
+    attrs: dict[str, Any],
+    results: Any,
+    element: int | None = None,
+    level: str = "off",
+) -> list[Any]:
+    """What the primitive gives, or one element of it; ``results`` are only declared."""
     built = OnePrimitive(primitive, operands, attrs, results)
+    if element is not None:
+        built.take(element)
     path = folder / "one.mindir"
     path.write_bytes(built.model.SerializeToString())
-    session = af.compile(path, level="off", threads=1)
+    session = af.compile(path, level=level, threads=1)
     given = session.run({f"x{i}": x for i, x in enumerate(built.inputs)})
     return [np.asarray(given[name]) for name in session.graph.output_names if name.startswith("out")]

@@ -78,7 +78,8 @@ converter("ReduceAny")(_logical("ReduceMax"))
 @converter("LogSumExp")
 def log_sum_exp(call: Call) -> Value:
     """log(sum(exp(x)))."""
-    return reduce(call, "ReduceLogSumExp", call.tensor(0), call.ints(1, "dim", ()), call.argument(2, "keepdim", False))
+    value = floating(call, call.tensor(0))
+    return reduce(call, "ReduceLogSumExp", value, call.ints(1, "dim", ()), call.argument(2, "keepdim", False))
 
 
 def _variance(call: Call, value: Value, axes: tuple[int, ...], correction: float, keep: bool) -> tuple[Value, Value]:
@@ -181,7 +182,7 @@ def count_non_zero(call: Call) -> Value:
 @converter("CumProd")
 def cumulative_product(call: Call) -> Value:
     """(x, axis, exclusive, reverse): one product after the other, along an axis of known size."""
-    value = call.tensor(0)
+    value = call.cast(call.tensor(0), call.result_dtype())
     axis = call.axis(value, call.ints(1, "axis")[0])
     count = call.static_dim(value, axis)
     if count < 1:
@@ -207,9 +208,9 @@ def l2_loss(call: Call) -> Value:
     return call.emit("Mul", call.emit("ReduceSumSquare", value, None, keepdims=0), call.like(0.5, value))
 
 
-@converter("Trace")
+@converter("Trace", "TraceExt")
 def trace(call: Call) -> Value:
     """The sum of a matrix's diagonal."""
-    value = call.tensor(0)
+    value = call.cast(call.tensor(0), call.result_dtype())
     eye = call.const(np.eye(call.static_dim(value, 0), call.static_dim(value, 1)), np.bool_)
     return call.emit("ReduceSum", call.emit("Where", eye, value, call.like(0, value)), None, keepdims=0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.ir.dtypes import I64
+from autofusion.ir.dtypes import BOOL, I64
 from autofusion.ir.graph import Value
 from autofusion_frontend_mindspore.call import Call
 from autofusion_frontend_mindspore.registry import converter
@@ -287,6 +287,12 @@ def tuple_to_tensor(call: Call) -> Value:
 
 @converter("TensorToScalar")
 def tensor_to_scalar(call: Call) -> Any:
-    """The one element of a tensor as a number."""
+    """The one element of a tensor as a number.
+
+    A truth value that is only known at run time stays a vector of one, as mint.equal declares it before it makes a
+    Python value of it.
+    """
     value = call.tensor(0)
-    return value.const.item() if value.const is not None else call.emit("Reshape", value, call.ints64([]))
+    if value.const is not None:
+        return value.const.item()
+    return call.emit("Reshape", value, call.ints64([1] if value.dtype == BOOL else []))
