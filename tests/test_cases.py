@@ -55,8 +55,8 @@ def _params() -> list[Any]:
             marks: list[Any] = []
             if framework != "onnx":
                 marks.append(getattr(pytest.mark, framework))
-                missing = importlib.util.find_spec(framework) is None
-                marks.append(pytest.mark.skipif(missing, reason=f"{framework} is not installed"))
+                missing = importlib.util.find_spec(f"autofusion_frontend_{framework}") is None
+                marks.append(pytest.mark.skipif(missing, reason=f"the frontend for {framework} is not installed"))
             reason = EXPECTED_FAILURES.get(case) or EXPECTED_FAILURES.get(f"{case}-{level}")
             if reason:
                 marks.append(pytest.mark.xfail(reason=reason, strict=True))

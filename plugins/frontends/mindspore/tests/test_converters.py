@@ -5,7 +5,6 @@ The rest is compared with MindSpore itself in `test_networks.py`.
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +26,7 @@ from primitive_definitions import (
     where,
 )
 
-pytestmark = [
-    pytest.mark.mindspore,
-    pytest.mark.skipif(importlib.util.find_spec("mindspore") is None, reason="mindspore is not installed"),
-]
+pytestmark = pytest.mark.mindspore
 
 RNG = np.random.default_rng(5)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,10 +15,7 @@ from one_primitive import OnePrimitive, declare, literal
 from autofusion.testing import FrontendTests
 from autofusion.testing.frontends import Model
 
-pytestmark = [
-    pytest.mark.mindspore,
-    pytest.mark.skipif(importlib.util.find_spec("mindspore") is None, reason="mindspore is not installed"),
-]
+pytestmark = pytest.mark.mindspore
 
 RNG = np.random.default_rng(0)
 Made = tuple[OnePrimitive, Any]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,7 @@ import pytest
 from one_primitive import run
 from primitive_definitions import convolved, softplus
 
-pytestmark = [
-    pytest.mark.mindspore,
-    pytest.mark.skipif(importlib.util.find_spec("mindspore") is None, reason="mindspore is not installed"),
-]
+pytestmark = pytest.mark.mindspore
 
 RNG = np.random.default_rng(6)
 LEVELS = ("off", "full")
