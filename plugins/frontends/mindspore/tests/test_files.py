@@ -234,3 +234,19 @@ def test_unknown_primitive_is_named_with_its_node(small: Path, tmp_path: Path) -
     text = str(caught.value)
     assert "'first-Dense/BiasAdd-op0'" in text and "'BiasAdde'" in text and "'BiasAdd'" in text
     assert "autofusion.converters.mindspore" in text
+
+
+def test_all_unknown_primitives_are_named(small: Path, tmp_path: Path) -> None:
+    def rename(model: object) -> None:
+        for primitive in model.primitives:  # type: ignore[attr-defined]
+            if primitive.op_type in ("BiasAdd", "MatMul"):
+                primitive.op_type = {"BiasAdd": "Frobnicate", "MatMul": "Quantise"}[primitive.op_type]
+        function = model.functions.add(name="never called")  # type: ignore[attr-defined]
+        model.primitives.add(name="Unused:9", op_type="Unused")  # type: ignore[attr-defined]
+        function.node.add(op_type="REF::Unused:9", output=["y"])
+
+    with pytest.raises(UnsupportedOperatorError) as caught:
+        load(edited(small, tmp_path, rename))
+    text = str(caught.value)
+    assert "have no converter: Frobnicate ('first-Dense/BiasAdd-op0' and 1 more), Quantise ('first-" in text
+    assert "Unused" not in text
