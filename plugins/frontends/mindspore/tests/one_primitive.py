@@ -11,7 +11,20 @@ import autofusion as af
 from autofusion_frontend_mindspore.protos import ATTRIBUTE_TYPES, model_proto
 
 _KINDS = {bool: ("BOOL", "i"), int: ("INT64", "i"), float: ("FLOAT", "f"), str: ("STRING", "s")}
-_NUMBERS = {"f4": 1, "u1": 2, "i1": 3, "u2": 4, "i2": 5, "i4": 6, "i8": 7, "b1": 9, "f2": 10, "f8": 11}
+_NUMBERS = {
+    "f4": 1,
+    "u1": 2,
+    "i1": 3,
+    "u2": 4,
+    "i2": 5,
+    "i4": 6,
+    "i8": 7,
+    "b1": 9,
+    "f2": 10,
+    "f8": 11,
+    "c8": 14,
+    "c16": 15,
+}
 
 
 def tensor(proto: Any, array: np.ndarray, name: str = "") -> None:
@@ -79,6 +92,16 @@ class OnePrimitive:
         if results is not None:
             declare(self.graph.node[-1].attribute.add(), results)
         self.graph.output.add(name="result")
+
+    def then(self, primitive: str, operands: tuple[Any, ...], attrs: dict[str, Any], results: Any) -> None:
+        """Put one more primitive behind the last one; its first operand is what that gives."""
+        names = [self.graph.output[0].name, *(self._operand(operand) for operand in operands)]
+        number = len(self.model.primitives)
+        table = self.model.primitives.add(name=f"{primitive}:{number}", op_type=primitive, prim_type=2)
+        for name, value in attrs.items():
+            literal(table.attribute.add(name=name), value)
+        self.graph.output[0].name = self._node(f"REF::{primitive}:{number}", names, f"result{number}")
+        declare(self.graph.node[-1].attribute.add(), results)
 
     def take(self, number: int) -> None:
         """Let the model's result be one element of the primitive's, which is a tuple."""

@@ -19,5 +19,6 @@ from autofusion_frontend_mindspore.converters import (  # noqa: F401  (imported 
     searching,
     shapes,
     slicing,
+    spectral,
     state,
 )

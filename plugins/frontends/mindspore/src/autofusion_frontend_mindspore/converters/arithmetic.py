@@ -420,7 +420,11 @@ def log_add_exp(call: Call) -> Value:
 @converter("Atan2", "Atan2Ext")
 def atan2(call: Call) -> Value:
     """The angle of the point (y, x)."""
-    up, along = operands(call, call.result_dtype())
+    return angle_of(call, *operands(call, call.result_dtype()))
+
+
+def angle_of(call: Call, up: Value, along: Value) -> Value:
+    """The angle of the point (y, x), from -pi to pi."""
     zero, pi = call.like(0.0, up), call.like(float(np.pi), up)
     angle = call.emit("Atan", call.emit("Div", up, along))
     turn = call.emit("Where", call.emit("Less", up, zero), call.emit("Neg", pi), pi)

@@ -196,14 +196,15 @@ def roll(call: Call) -> Value:
     value, shifts, axes = call.tensor(0), call.ints(1, "shifts"), call.ints(2, "dims", ())
     if not axes:
         whole = call.emit("Shape", value)
-        flat = _rolled(call, call.emit("Reshape", value, call.ints64([-1])), shifts[0], 0)
+        flat = rolled(call, call.emit("Reshape", value, call.ints64([-1])), shifts[0], 0)
         return call.emit("Reshape", flat, whole)
     for amount, axis in zip(shifts, axes, strict=True):
-        value = _rolled(call, value, amount, call.axis(value, axis))
+        value = rolled(call, value, amount, call.axis(value, axis))
     return value
 
 
-def _rolled(call: Call, value: Value, amount: int, axis: int) -> Value:
+def rolled(call: Call, value: Value, amount: int, axis: int) -> Value:
+    """Elements moved by ``amount`` along an axis (counted from the front); what leaves comes back at the other end."""
     amount %= max(call.static_dim(value, axis), 1)
     if not amount:
         return value
