@@ -8,6 +8,9 @@ from autofusion_frontend_mindspore.converters.arithmetic import operands, widene
 from autofusion_frontend_mindspore.converters.convolution import CHANNELS_LAST
 from autofusion_frontend_mindspore.registry import converter
 
+_FIRST_OF_THREE = -65530
+"""How MindSpore writes that no axis was given."""
+
 
 def swapped(call: Call, value: Value) -> Value:
     """The last two axes swapped."""
@@ -91,6 +94,26 @@ def einsum(call: Call) -> Value:
     if not equation:
         call.fail("it has no attribute 'equation'")
     return call.emit("Einsum", *widened(call, *call.tensors(0)), equation=equation)
+
+
+@converter("Cross")
+def cross(call: Call) -> Value:
+    """(x, y, axis): the cross product along an axis of three elements, by default the first one that has three."""
+    left, right = operands(call, call.result_dtype())
+    axis = int(call.argument(2, "dim", _FIRST_OF_THREE))
+    if axis == _FIRST_OF_THREE:
+        axis = next((i for i, size in enumerate(left.shape or ()) if size == 3), -1)
+    axis = call.axis(left, axis)
+    if call.rank(right) != call.rank(left):
+        call.fail(f"its operands have {call.rank(left)} and {call.rank(right)} axes, expected as many")
+    if any(call.static_dim(v, axis) != 3 for v in (left, right)):
+        call.fail(f"axis {axis} of its operands must have 3 elements")
+
+    def turned(value: Value, amount: int) -> Value:
+        return call.emit("Gather", value, call.ints64([(i + amount) % 3 for i in range(3)]), axis=axis)
+
+    first = call.emit("Mul", turned(left, 1), turned(right, 2))
+    return call.emit("Sub", first, call.emit("Mul", turned(left, 2), turned(right, 1)))
 
 
 @converter("Ger", "Outer")

@@ -10,6 +10,7 @@ import numpy as np
 from autofusion.ir.dtypes import BOOL, I64
 from autofusion.ir.graph import Value
 from autofusion_frontend_mindspore.call import Call
+from autofusion_frontend_mindspore.converters.arithmetic import operands
 from autofusion_frontend_mindspore.converters.pointwise import floating
 from autofusion_frontend_mindspore.registry import converter
 
@@ -158,6 +159,16 @@ def norm(call: Call) -> Value:
     return _norm(
         call, value, float(call.argument(1, "p", 2)), call.ints(2, "dim", None), call.argument(3, "keepdim", False)
     )
+
+
+@converter("Cdist")
+def pairwise_distance(call: Call) -> Value:
+    """(x [..., P, M], y [..., R, M], p): the p-norm of the difference of each two rows, [..., P, R]."""
+    left, right = operands(call, call.result_dtype())
+    rows = call.emit("Unsqueeze", left, call.ints64([call.rank(left) - 1]))
+    columns = call.emit("Unsqueeze", right, call.ints64([call.rank(right) - 2]))
+    p = float(call.argument(2, "p", 2.0))
+    return _norm(call, call.emit("Sub", rows, columns), p, (-1,), False)
 
 
 @converter("CumSum", "CumsumExt")
