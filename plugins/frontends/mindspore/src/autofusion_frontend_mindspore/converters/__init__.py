@@ -3,6 +3,7 @@
 from autofusion_frontend_mindspore.converters import (  # noqa: F401  (imported to register)
     activation,
     arithmetic,
+    attention,
     contraction,
     convolution,
     counting,
