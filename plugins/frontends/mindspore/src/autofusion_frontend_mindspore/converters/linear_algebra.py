@@ -23,12 +23,12 @@ def solved(call: Call, matrix: Value, right: Value) -> Value:
     By the elimination of Gauss and Jordan with the greatest pivot of a column (Golub and Van Loan, Matrix Computations,
     3.4), in double precision.
     """
-    size, dtype, rank = call.static_dim(matrix, call.rank(matrix) - 1), call.dtype(right), call.rank(right)
-    if call.rank(matrix) != rank:
-        shape = call.emit("Shape", matrix, end=call.rank(matrix) - 2)
-        own = call.emit("Shape", right, start=rank - 2)
-        right = call.emit("Expand", right, call.emit("Concat", shape, own, axis=0))
-        rank = call.rank(right)
+    size, dtype = call.static_dim(matrix, call.rank(matrix) - 1), call.dtype(right)
+    stacks = [v.shape[:-2] if v.shape is not None else None for v in (matrix, right)]
+    if stacks[0] != stacks[1] or None in (stacks[0] or ()):
+        matrix = _stacked(call, matrix, right)
+        right = _stacked(call, right, matrix)
+    rank = call.rank(right)
     width = call.static_dim(right, rank - 1)
     shape = call.emit("Shape", right)
     whole = call.emit("Concat", call.cast(matrix, _F64), call.cast(right, _F64), axis=rank - 1)
@@ -48,6 +48,14 @@ def solved(call: Call, matrix: Value, right: Value) -> Value:
     at = call.ints64([2])
     result = call.emit("Slice", result, call.ints64([size]), call.ints64([size + width]), at)
     return call.cast(call.emit("Reshape", result, shape), dtype)
+
+
+def _stacked(call: Call, value: Value, other: Value) -> Value:
+    """``value`` in as many matrices as the stack of ``other`` has."""
+    if call.rank(other) == 2:
+        return value
+    stack = call.emit("Shape", other, end=call.rank(other) - 2)
+    return call.emit("Expand", value, call.emit("Concat", stack, call.ints64([1, 1]), axis=0))
 
 
 def _eliminated(call: Call, rows: Value, column: Value, size: int) -> Value:
