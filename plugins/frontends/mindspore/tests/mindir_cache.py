@@ -26,6 +26,7 @@ NETWORKS = (
     "mindir_programs",
     "mindir_control",
     "mindir_open",
+    "mindir_specials",
 )
 """The modules that register our own networks when they are imported."""
 

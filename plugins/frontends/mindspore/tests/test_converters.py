@@ -5,7 +5,6 @@ The rest is compared with MindSpore itself in `test_networks.py`.
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +26,7 @@ from primitive_definitions import (
     where,
 )
 
-pytestmark = [
-    pytest.mark.mindspore,
-    pytest.mark.skipif(importlib.util.find_spec("mindspore") is None, reason="mindspore is not installed"),
-]
+pytestmark = pytest.mark.mindspore
 
 RNG = np.random.default_rng(5)
 
@@ -128,7 +124,8 @@ CASES: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
     ("BitwiseAndScalar", (N, 5), {}, N & 5),
     ("BitwiseOrTensor", (N, J), {}, N | J),
     ("BitwiseOrScalar", (N, 5), {}, N | 5),
-    ("EqualExt", (N, J), {}, N == J),
+    ("EqualExt", (N, J), {}, np.array([False])),
+    ("EqualExt", (N, N.copy()), {}, np.array([True])),
     ("EqScalar", (N, 3), {}, N == 3),
     ("NeScalar", (N, 3), {}, N != 3),
     ("SelectV2", (B, X, Y), {}, where(B, X, Y)),
@@ -203,7 +200,6 @@ CASES: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
     ("AdaptiveAvgPool3DExt", (CUBE, (1, 1, 1)), {}, CUBE.mean((2, 3, 4), keepdims=True)),
     ("AdaptiveMaxPool1D", (LINE, 3), {}, LINE.reshape(2, 3, 3, 3).max(-1)),
     # normalisation
-    ("BatchNormExt", (IMAGE, None, None, np.zeros(3, F32), np.ones(3, F32), False, 0.1, 0.0), {}, IMAGE),
     ("LayerNormExt", (X, (3, 4), M, None, 1e-5), {}, norm(X, (1, 2)) * M),
     ("LayerNorm", (X, M[0], V, 1, 2, 1e-5), {}, norm(X, (1, 2)) * M[0] + V),
     # reductions

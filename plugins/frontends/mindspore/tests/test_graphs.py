@@ -15,8 +15,10 @@ import pytest
 import autofusion as af
 from autofusion.errors import InputError, OptionError
 from autofusion.frontends import LoadOptions
+from autofusion.frontends.contract import LoadOptions
 from autofusion.ir.graph import Graph
 from autofusion.ir.verify import verify
+from autofusion.tools.export import export
 from autofusion_frontend_mindspore import registry
 from autofusion_frontend_mindspore.frontend import MindsporeFrontend
 
@@ -96,6 +98,24 @@ def test_assigned_parameters_are_inputs_with_a_default_and_outputs() -> None:
     state = {v.name: first[v.name] for v in session.graph.inputs if v.default is not None}
     second = session.run({"x": network.inputs[0], **state})
     assert np.allclose(second["out0"], first["p"] * network.inputs[0])
+
+
+def test_state_is_exported_under_two_names(tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    network = mindir_cache.exported("counter")
+    session = af.compile(network.path)
+    export(session, tmp_path / "counter.onnx")
+    exported = onnxruntime.InferenceSession(str(tmp_path / "counter.onnx"), providers=["CPUExecutionProvider"])
+    assert [v.name for v in exported.get_inputs()] == ["x"]
+    names = [v.name for v in exported.get_outputs()]
+    assert names == ["out0", "out1", "out2", "out3", "p_out", "q"]  # q is never read before it is written
+    ours = session.run({"x": network.inputs[0]})
+    for name, theirs in zip(names, exported.run(None, {"x": network.inputs[0]}), strict=True):
+        np.testing.assert_allclose(ours[name.removesuffix("_out")], theirs, rtol=1e-5, atol=1e-6)
+    state = {"p": ours["p"]}
+    for name, theirs in zip(names, exported.run(None, {"x": network.inputs[0], **state}), strict=True):
+        again = session.run({"x": network.inputs[0], **state})
+        np.testing.assert_allclose(again[name.removesuffix("_out")], theirs, rtol=1e-5, atol=1e-6)
 
 
 def test_parameters_that_nobody_assigns_are_constants() -> None:

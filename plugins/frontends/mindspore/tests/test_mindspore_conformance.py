@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,15 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from one_primitive import OnePrimitive, declare, literal
+from one_primitive import OnePrimitive
 
 from autofusion.testing import FrontendTests
 from autofusion.testing.frontends import Model
 
-pytestmark = [
-    pytest.mark.mindspore,
-    pytest.mark.skipif(importlib.util.find_spec("mindspore") is None, reason="mindspore is not installed"),
-]
+pytestmark = pytest.mark.mindspore
 
 RNG = np.random.default_rng(0)
 Made = tuple[OnePrimitive, Any]
@@ -29,26 +25,14 @@ def floats(*shape: int) -> np.ndarray:
     return RNG.standard_normal(shape).astype(np.float32)
 
 
-def then(built: OnePrimitive, primitive: str, operands: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> None:
-    """Put one more primitive behind the last one; its first operand is what that gives."""
-    last = built.graph.output[0].name
-    names = [last, *(built._operand(operand) for operand in operands)]
-    number = len(built.model.primitives)
-    table = built.model.primitives.add(name=f"{primitive}:{number}", op_type=primitive, prim_type=2)
-    for name, value in attrs.items():
-        literal(table.attribute.add(name=name), value)
-    built.graph.output[0].name = built._node(f"REF::{primitive}:{number}", names, f"result{number}")
-    declare(built.graph.node[-1].attribute.add(), result)
-
-
 def dense() -> Made:
     """A product with a transposed weight, a bias, a function."""
     x, weight, bias = floats(3, 6), floats(5, 6), floats(5)
     product = x @ weight.T
     built = OnePrimitive("MatMul", (x, weight, False, True), {}, product)
-    then(built, "BiasAdd", (bias, "NCHW"), {}, product + bias)
+    built.then("BiasAdd", (bias, "NCHW"), {}, product + bias)
     result = np.maximum(product + bias, 0)
-    then(built, "ReLU", (), {}, result)
+    built.then("ReLU", (), {}, result)
     return built, result
 
 
@@ -62,7 +46,7 @@ def convolution() -> Made:
     attrs |= {"pad_mode": "pad", "pad": (1, 1, 1, 1), "pad_list": (1, 1, 1, 1)}
     built = OnePrimitive("Conv2D", (x, weight), attrs, conv)
     result = np.clip(conv, 0, 6)
-    then(built, "ReLU6", (), {}, result)
+    built.then("ReLU6", (), {}, result)
     return built, result
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,7 @@ from one_primitive import run
 
 from autofusion.errors import ModelError
 
-pytestmark = [
-    pytest.mark.mindspore,
-    pytest.mark.skipif(importlib.util.find_spec("mindspore") is None, reason="mindspore is not installed"),
-]
+pytestmark = pytest.mark.mindspore
 
 
 def floats(*shape: int) -> np.ndarray:

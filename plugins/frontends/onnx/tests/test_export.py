@@ -259,3 +259,26 @@ def test_round_trip_of_the_zoo(tmp_path: Path) -> None:
         assert list(got) == list(expected)
         for output, want in expected.items():
             np.testing.assert_allclose(got[output], want, rtol=1e-5, atol=1e-5 * float(np.ptp(want)), err_msg=name)
+
+
+def test_state_has_another_name_after_the_run(tmp_path: Path) -> None:
+    graph = Graph("counter")
+    x = graph.add_input("x", TensorType(F32, (2, 3)))
+    state = graph.add_input("total", TensorType(F32, (2, 3)), np.zeros((2, 3), np.float32))
+    taken = graph.add_input("total_out", TensorType(F32, (2, 3)), np.ones((2, 3), np.float32))
+    total = graph.node("Add", [state, x], name="total_out")
+    kept = graph.node("Mul", [taken, x], name="scale")
+    for made in (total, kept):
+        infer_node(made)
+    graph.add_output(kept.output, "y")
+    graph.add_output(total.output, "total")
+    graph.add_output(taken, "total_out")
+    proto = written(graph, tmp_path)
+    assert [v.name for v in proto.graph.input] == ["x", "total", "total_out"]
+    names = [v.name for v in proto.graph.output]
+    assert names[0] == "y" and names[1].startswith("total_out_") and names[2] == "total_out"
+    outcome = dict(zip(names, ort(proto, {"x": X}), strict=True))
+    again = dict(zip(names, ort(proto, {"x": X, "total": outcome[names[1]]}), strict=True))
+    assert np.array_equal(again[names[1]], 2 * X) and np.array_equal(outcome["total_out"], np.ones_like(X))
+    path = tmp_path / "out.onnx"
+    assert_same(run(load_model(path), {"x": X, "total": X}), ort(proto, {"x": X, "total": X}))

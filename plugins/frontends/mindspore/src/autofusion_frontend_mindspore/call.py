@@ -221,6 +221,14 @@ class Call:
         return value
 
 
+def elements(call: Call, first: Any, *others: Any) -> Any:
+    """``first``, and as many of the other results as the node declares; one that there is nothing for is None."""
+    if not isinstance(call.declared, tuple):
+        return first
+    missing = len(call.declared) - 1 - len(others)
+    return (first, *others[: len(call.declared) - 1], *[None] * missing)
+
+
 def read(value: Any, state: Mapping[Storage, Value]) -> Any:
     """An abstract value with what its storage holds now."""
     if isinstance(value, Storage):

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autofusion.frontends import AutofusionError, ModelError, ShapeError
+from autofusion.frontends import AutofusionError, ModelError, ShapeError, UnsupportedOperatorError
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.infer import merge_types
 from autofusion.ir.types import TensorType
+from autofusion_frontend_mindspore import unknown
 from autofusion_frontend_mindspore.abstract import TOKEN, Choice, Closure, Declared, Jump, ScalarType, Storage, leaves
 from autofusion_frontend_mindspore.builder import Builder
 from autofusion_frontend_mindspore.call import Call, describe
@@ -147,8 +148,7 @@ class Interpreter:
         return value
 
     def _node(self, node: Any, frame: dict[str, Any]) -> Any:
-        scope = node.domain.removeprefix("Default/")
-        name = scope if "/" in node.domain else node.output[0].rpartition(":")[0] or node.output[0]
+        name = self.program.label(node)
         args = [self._lookup(n, frame, f"node '{name}'") for n in node.input]
         target = node.op_type.removeprefix(REFERENCE)
         if node.op_type.startswith(REFERENCE) and target not in self.program.primitives:
@@ -185,7 +185,10 @@ class Interpreter:
                 )
         kept = [(arg, source) for arg, source in zip(args, names, strict=True) if arg is not TOKEN]
         call = Call(self.builder, self.state, op, name, [arg for arg, _ in kept], attrs, stated)
-        function = find_converter(op, name)
+        try:
+            function = find_converter(op, name)
+        except UnsupportedOperatorError as error:
+            raise UnsupportedOperatorError(f"{error}{unknown.rest(self.program)}") from error
         try:
             result = conform(call, function(call), stated)
         except ModelError:

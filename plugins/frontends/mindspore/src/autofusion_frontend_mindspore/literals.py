@@ -11,7 +11,7 @@ from autofusion.frontends import ModelError
 from autofusion.ir.types import TensorType
 from autofusion_frontend_mindspore import dtypes
 from autofusion_frontend_mindspore.abstract import TOKEN, Declared, ScalarType
-from autofusion_frontend_mindspore.proto import definitions
+from autofusion_frontend_mindspore.protos import attribute_type
 from autofusion_frontend_mindspore.tensors import to_array
 
 _INTEGERS = {"INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64"}
@@ -19,7 +19,7 @@ _INTEGERS = {"INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UI
 
 def kind_of(attribute: Any) -> str:
     """The name of the attribute's type."""
-    return str(definitions().AttributeProto.AttributeType.Name(attribute.type))
+    return attribute_type(attribute.type)
 
 
 def literal(attribute: Any, folder: Path, owner: str) -> Any:

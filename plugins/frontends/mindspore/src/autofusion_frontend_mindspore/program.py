@@ -54,6 +54,11 @@ class Program:
                 return literal(attribute, self.folder, f"constant '{name}'")
         raise ModelError(f"constant '{name}' has no value")
 
+    def label(self, node: Any) -> str:
+        """The name that reports use for a node: its scope, or its own."""
+        scope = str(node.domain).removeprefix("Default/")
+        return scope if "/" in node.domain else node.output[0].rpartition(":")[0] or str(node.output[0])
+
     def reaches(self, start: str, target: str, avoiding: Collection[str] = ()) -> bool:
         """True if running function graph ``start`` may call ``target``, not counting ways through ``avoiding``."""
         seen, stack = set(avoiding), [start]

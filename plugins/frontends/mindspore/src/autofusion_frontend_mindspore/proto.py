@@ -1,46 +1,17 @@
-"""Parsed MindIR files: MindSpore's own message definitions, used without starting MindSpore.
-
-Importing `mindspore` takes seconds and starts its runtime; the module with the definitions needs only protobuf, so it
-is loaded from its file. Encrypted files are another matter: only the runtime can decrypt them.
-"""
+"""Parsed MindIR files."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from autofusion.frontends import ModelError, PluginError
+from autofusion.frontends import ModelError
 from autofusion_frontend_mindspore import sniff
+from autofusion_frontend_mindspore.decryption import decrypt
+from autofusion_frontend_mindspore.protos import model_proto
 
 NEWEST = 3
 """The newest ``mind_ir_version`` that is known."""
-
-_DEFINITIONS = "mindspore.train.mind_ir_pb2"
-
-
-@cache
-def definitions() -> ModuleType:
-    """MindSpore's module of message classes; raise PluginError if it is not installed."""
-    loaded = sys.modules.get(_DEFINITIONS)
-    if loaded is not None:
-        return loaded
-    package = importlib.util.find_spec("mindspore")
-    if package is None or package.origin is None:
-        raise PluginError("reading a MindIR needs MindSpore's definitions of it; install mindspore (>= 2.7)")
-    path = Path(package.origin).parent / "train" / "mind_ir_pb2.py"
-    spec = importlib.util.spec_from_file_location("autofusion_frontend_mindspore._mind_ir_pb2", path)
-    if spec is None or spec.loader is None or not path.exists():
-        raise PluginError(f"the installed mindspore has no '{path.name}'; expected MindSpore 2.7 or newer")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # protobuf raises classes of its own for definitions that are newer than itself
-        raise PluginError(f"MindSpore's definitions of a MindIR cannot be loaded: {error}") from error
-    return module
 
 
 def read_model(path: Path, key: bytes | None = None) -> Any:
@@ -51,10 +22,10 @@ def read_model(path: Path, key: bytes | None = None) -> Any:
         raise ModelError(f"'{path}' cannot be read: {error.strerror or error}") from error
     cipher = sniff.cipher(path)
     if cipher is not None:
-        data = _decrypted(path, cipher, key)
+        data = decrypt(path, data, cipher, key)
     elif key is not None:
         raise ModelError(f"'{path}' is not encrypted, but a key was given; leave the key out")
-    model = definitions().ModelProto()
+    model = model_proto()
     try:
         model.ParseFromString(data)
     except Exception as error:
@@ -78,23 +49,3 @@ def _check(path: Path, model: Any, cipher: str | None) -> None:
         )
     if model.HasField("little_endian") and not model.little_endian:
         raise ModelError(f"'{path}' was written on a big-endian machine; export it on a little-endian one")
-
-
-def _decrypted(path: Path, cipher: str, key: bytes | None) -> bytes:
-    if key is None:
-        raise ModelError(f"'{path}' is encrypted ({cipher}) and cannot be read without its key; pass it as key=b'...'")
-    if len(key) not in (16, 24, 32):
-        raise ModelError(f"'{path}': a key for {cipher} has 16, 24 or 32 bytes, found {len(key)}")
-    try:
-        from mindspore import _c_expression
-    except Exception as error:
-        raise PluginError(
-            f"'{path}' is encrypted, and MindSpore, which decrypts it, does not start: {error}"
-        ) from error
-    try:
-        data = _c_expression._decrypt(str(path), key, len(key), cipher)
-    except Exception as error:
-        raise ModelError(f"'{path}' ({cipher}) cannot be decrypted by MindSpore: {error}") from error
-    if not data:
-        raise ModelError(f"'{path}' ({cipher}) cannot be decrypted with this key")
-    return bytes(data)

@@ -36,7 +36,9 @@ def reference(path: Path, options: LoadOptions) -> Oracle:
     if options.inputs or options.outputs:
         raise OptionError(f"MindSpore runs '{path}' as a whole; leave inputs and outputs out")
     if find_spec("mindspore") is None:
-        raise PluginError(f"running '{path}' in MindSpore needs it installed: pip install mindspore")
+        raise PluginError(
+            f"running '{path}' in MindSpore needs it installed: install autofusion-frontend-mindspore[mindspore]"
+        )
     model = read_model(path, options.key)
     names = [short_name(info.name) for info in model.graph.input]
     stateful = any(primitive.op_type.startswith("Assign") for primitive in model.primitives)

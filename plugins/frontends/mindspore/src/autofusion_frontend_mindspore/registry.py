@@ -38,6 +38,13 @@ def added() -> Converters:
     return Converters("mindspore")
 
 
+def is_known(primitive: str) -> bool:
+    """True if there is a converter for ``primitive``."""
+    from autofusion_frontend_mindspore import converters  # noqa: F401  (imported to register)
+
+    return primitive in _TABLE or added().find(primitive) is not None
+
+
 def find_converter(primitive: str, node: str) -> Converter:
     """The converter for ``primitive``; raise UnsupportedOperatorError, which names ``node``, if there is none."""
     from autofusion_frontend_mindspore import converters  # noqa: F401  (imported to register)

@@ -148,12 +148,17 @@ class _Writer:
             if value.default is not None:
                 made.initializer.append(tensor(value.default, value.name))
         last = []
-        for value, name in zip(graph.outputs, graph.output_names, strict=True):
+        inputs = {value.name: value for value in graph.inputs}
+        for value, stated in zip(graph.outputs, graph.output_names, strict=True):
+            # State that a run hands on has one name before and after it; ONNX has one value to a name.
+            name = stated if inputs.get(stated, value) is value else _free(f"{stated}_out", names.taken)
             if value not in names.of and value.const is None:
                 names.of[value] = name
             if names.of.get(value) != name:
                 last.append((value, name))
             info = onnx.ValueInfoProto(name=name)
+            if name != stated:
+                info.doc_string = f"'{stated}' after the run"
             if value.type is not None:
                 info.type.CopyFrom(type_proto(value.type))
             made.output.append(info)

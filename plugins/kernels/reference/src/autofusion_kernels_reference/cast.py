@@ -72,6 +72,8 @@ def convert(x: np.ndarray, dtype: np.dtype, saturate: bool = True) -> np.ndarray
         return _from_strings(x, dtype)
     if dtype == _OBJECT:
         return _to_strings(x)
+    if x.dtype.kind == "c" and dtype.kind not in "cb":
+        x = x.real  # a complex number as a real one is its real part
     if dtype.kind == "b":
         return (x.astype(np.float64) if x.dtype.kind == "V" else x) != 0
     if dtype.name == "float8_e8m0fnu":

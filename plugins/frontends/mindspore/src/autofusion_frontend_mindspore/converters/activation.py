@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from autofusion.ir.graph import Value
-from autofusion_frontend_mindspore.call import Call
+from autofusion_frontend_mindspore.call import Call, elements
 from autofusion_frontend_mindspore.registry import converter
 
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
@@ -102,7 +104,7 @@ def softsign(call: Call) -> Value:
 
 @converter("Softplus")
 def softplus(call: Call) -> Value:
-    """log(1 + exp(x))."""
+    """log(1 + exp(x)), NaN of NaN; MindSpore's own kernel gives infinity for NaN."""
     return call.emit("Softplus", call.tensor(0))
 
 
@@ -117,9 +119,9 @@ def softplus_ext(call: Call) -> Value:
 
 
 @converter("LogSigmoid")
-def log_sigmoid(call: Call) -> Value:
-    """-softplus(-x)."""
-    return call.emit("Neg", call.emit("Softplus", call.emit("Neg", call.tensor(0))))
+def log_sigmoid(call: Call) -> Any:
+    """-softplus(-x); a second result is the buffer of the gradient."""
+    return elements(call, call.emit("Neg", call.emit("Softplus", call.emit("Neg", call.tensor(0)))))
 
 
 @converter("HShrink")

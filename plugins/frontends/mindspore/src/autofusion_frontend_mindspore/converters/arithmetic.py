@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from autofusion.ir.dtypes import BOOL
+from autofusion.ir.dtypes import BOOL, I64
 from autofusion.ir.graph import Value
+from autofusion.ir.types import TensorType
 from autofusion_frontend_mindspore.call import Call
 from autofusion_frontend_mindspore.converters.pointwise import truncated
 from autofusion_frontend_mindspore.registry import converter
@@ -49,6 +50,16 @@ def operands(call: Call, dtype: np.dtype | None = None) -> tuple[Value, Value]:
         call.fail("operand 1 is missing")
     dtype = dtype or common_dtype(call, (call.args[0], call.args[1]))
     return tuple(call.cast(call.tensor(i, dtype), dtype) for i in (0, 1))  # type: ignore[return-value]
+
+
+def widened(call: Call, *values: Value) -> list[Value]:
+    """``values`` in the element type that the node declares for its result.
+
+    A product whose result is wider than its operands (int8 operands, int32 result) is one of wide numbers: computed in
+    the operands' type it would wrap around before it is widened.
+    """
+    dtype = call.result_dtype() or common_dtype(call, values)
+    return [call.cast(value, dtype) for value in values]
 
 
 def arithmetic(op: str) -> Callable[[Call], Value]:
@@ -96,7 +107,6 @@ def _comparison(op: str, negated: bool = False) -> Callable[[Call], Value]:
 
 for _primitive, _op in {
     "Equal": "Equal",
-    "EqualExt": "Equal",
     "EqScalar": "Equal",
     "Greater": "Greater",
     "GreaterEqual": "GreaterOrEqual",
@@ -107,6 +117,71 @@ for _primitive, _op in {
 }.items():
     converter(_primitive)(_comparison(_op))
 converter("NotEqual", "NeScalar")(_comparison("Equal", negated=True))
+
+
+@converter("EqualExt")
+def equal_tensors(call: Call) -> Value:
+    """Whether two tensors are equal as wholes, in shape and in every element: one truth value, not one per element."""
+    left, right = operands(call)
+    if left.shape is not None and right.shape is not None:
+        if len(left.shape) != len(right.shape) or any(
+            isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(left.shape, right.shape, strict=True)
+        ):
+            return _one_truth(call, call.const(False))
+        if None not in left.shape and left.shape == right.shape:
+            return _one_truth(call, _all(call, call.emit("Equal", left, right)))
+    # The sizes are only known at run time: as many elements are compared as both have.
+    for value in (left, right):
+        call.rank(value)  # shapes of unknown ranks could not be compared
+    sizes = [call.emit("Shape", value) for value in (left, right)]
+    flat = [call.emit("Reshape", value, call.ints64([-1])) for value in (left, right)]
+    counts = [call.emit("Shape", value) for value in flat]
+    least = call.emit("Min", *counts)
+    cut = [call.emit("Slice", value, call.ints64([0]), least, call.ints64([0])) for value in flat]
+    same = call.emit("And", _all(call, call.emit("Equal", *cut)), _all(call, call.emit("Equal", *counts)))
+    same = call.emit("And", same, _all(call, call.emit("Equal", *sizes)))
+    return _one_truth(call, same)
+
+
+def _one_truth(call: Call, truth: Value) -> Value:
+    """A truth value with as many axes of one as the node declares."""
+    declared = call.declared.shape if isinstance(call.declared, TensorType) else None
+    return call.emit("Reshape", truth, call.ints64([1] * len(declared or ())))
+
+
+def _all(call: Call, truths: Value) -> Value:
+    """Whether all elements hold, as a scalar; of no elements they do."""
+    false = call.emit("ReduceSum", call.cast(call.emit("Not", truths), I64), None, keepdims=0)
+    return call.emit("Equal", false, call.const(0, I64))
+
+
+@converter("AllFinite")
+def all_finite(call: Call) -> Value:
+    """Whether any of some tensors has an element that is NaN or infinite: one truth value."""
+    found = [
+        call.emit("Not", _all(call, call.emit("Not", call.emit("Or", call.emit("IsNaN", v), call.emit("IsInf", v)))))
+        for v in call.tensors(0)
+    ]
+    result = found[0]
+    for other in found[1:]:
+        result = call.emit("Or", result, other)
+    return _one_truth(call, result)
+
+
+@converter("ApproximateEqual")
+def approximately_equal(call: Call) -> Value:
+    """|x - y| below a tolerance, element by element."""
+    left, right = operands(call)
+    apart = call.emit("Abs", call.emit("Sub", left, right))
+    return call.emit("Less", apart, call.like(float(call.argument(2, "tolerance", 1e-5)), apart))
+
+
+@converter("EqualCount")
+def equal_count(call: Call) -> Value:
+    """How many elements are equal, as a vector of one number of the operands' type."""
+    left, right = operands(call)
+    same = call.cast(call.emit("Equal", left, right), I64)
+    return call.cast(call.emit("Reshape", call.emit("ReduceSum", same, None, keepdims=0), call.ints64([1])), left.dtype)
 
 
 def _logical(op: str) -> Callable[[Call], Value]:
@@ -345,7 +420,11 @@ def log_add_exp(call: Call) -> Value:
 @converter("Atan2", "Atan2Ext")
 def atan2(call: Call) -> Value:
     """The angle of the point (y, x)."""
-    up, along = operands(call, call.result_dtype())
+    return angle_of(call, *operands(call, call.result_dtype()))
+
+
+def angle_of(call: Call, up: Value, along: Value) -> Value:
+    """The angle of the point (y, x), from -pi to pi."""
     zero, pi = call.like(0.0, up), call.like(float(np.pi), up)
     angle = call.emit("Atan", call.emit("Div", up, along))
     turn = call.emit("Where", call.emit("Less", up, zero), call.emit("Neg", pi), pi)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from autofusion.ir.graph import Value
 from autofusion_frontend_mindspore.call import Call
-from autofusion_frontend_mindspore.converters.arithmetic import operands
+from autofusion_frontend_mindspore.converters.arithmetic import operands, widened
 from autofusion_frontend_mindspore.converters.convolution import CHANNELS_LAST
 from autofusion_frontend_mindspore.registry import converter
+
+_FIRST_OF_THREE = -65530
+"""How MindSpore writes that no axis was given."""
 
 
 def swapped(call: Call, value: Value) -> Value:
@@ -45,7 +48,8 @@ def mat_mul_ext(call: Call) -> Value:
 @converter("Dense")
 def dense(call: Call) -> Value:
     """x times the transposed weight, plus a bias that may be absent."""
-    value, weight, bias = call.tensor(0), call.tensor(1), call.optional(2)
+    value, weight = widened(call, call.tensor(0), call.tensor(1))
+    bias = call.cast(call.tensor(2), value.dtype) if call.has(2) else None
     if call.rank(value) == 2 and call.rank(weight) == 2:
         return call.emit("Gemm", value, weight, bias, transB=1)
     if call.rank(weight) == 2:
@@ -68,10 +72,10 @@ def bias_add(call: Call) -> Value:
 @converter("Addmm", "Addbmm", "Baddbmm", "Addmv")
 def addmm(call: Call) -> Value:
     """beta * x + alpha * (a @ b); Addbmm also sums over the batch."""
-    product = call.emit("MatMul", call.tensor(1), call.tensor(2))
+    base, *factors = widened(call, *(call.tensor(i) for i in range(3)))
+    product = call.emit("MatMul", *factors)
     if call.op == "Addbmm":
         product = call.emit("ReduceSum", product, call.ints64([0]), keepdims=0)
-    base = call.tensor(0)
     for index, which in ((3, "beta"), (4, "alpha")):
         factor = call.argument(index, which, 1)
         if factor == 1:
@@ -89,10 +93,30 @@ def einsum(call: Call) -> Value:
     equation = str(call.attrs.get("equation", "")).replace(" ", "")
     if not equation:
         call.fail("it has no attribute 'equation'")
-    return call.emit("Einsum", *call.tensors(0), equation=equation)
+    return call.emit("Einsum", *widened(call, *call.tensors(0)), equation=equation)
 
 
-@converter("Ger")
+@converter("Cross")
+def cross(call: Call) -> Value:
+    """(x, y, axis): the cross product along an axis of three elements, by default the first one that has three."""
+    left, right = operands(call, call.result_dtype())
+    axis = int(call.argument(2, "dim", _FIRST_OF_THREE))
+    if axis == _FIRST_OF_THREE:
+        axis = next((i for i, size in enumerate(left.shape or ()) if size == 3), -1)
+    axis = call.axis(left, axis)
+    if call.rank(right) != call.rank(left):
+        call.fail(f"its operands have {call.rank(left)} and {call.rank(right)} axes, expected as many")
+    if any(call.static_dim(v, axis) != 3 for v in (left, right)):
+        call.fail(f"axis {axis} of its operands must have 3 elements")
+
+    def turned(value: Value, amount: int) -> Value:
+        return call.emit("Gather", value, call.ints64([(i + amount) % 3 for i in range(3)]), axis=axis)
+
+    first = call.emit("Mul", turned(left, 1), turned(right, 2))
+    return call.emit("Sub", first, call.emit("Mul", turned(left, 2), turned(right, 1)))
+
+
+@converter("Ger", "Outer")
 def outer(call: Call) -> Value:
     """The outer product of two vectors."""
     left, right = operands(call, call.result_dtype())

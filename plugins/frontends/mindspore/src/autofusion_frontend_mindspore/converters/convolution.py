@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from autofusion.ir.graph import Value
 from autofusion_frontend_mindspore.call import Call
 from autofusion_frontend_mindspore.registry import converter
 
+_BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 CHANNELS_LAST = ("NHWC", 1, "NDHWC")
 
 
@@ -72,10 +75,22 @@ def convolve(call: Call, rank: int) -> Value:
         "group": int(call.attrs.get("group", call.attrs.get("groups", 1))),
         **pads(call, rank, pad_mode(call)),
     }
-    kernel = [call.static_dim(weight, i) for i in range(2, 2 + rank)]
-    bias = call.optional(2)
-    result = call.emit("Conv", value, weight, bias, kernel_shape=kernel, **attrs)
+    attrs["kernel_shape"] = [call.static_dim(weight, i) for i in range(2, 2 + rank)]
+    result = _convolved(call, value, weight, call.optional(2), attrs)
     return moved(call, result, True) if last else result
+
+
+def _convolved(call: Call, value: Value, weight: Value, bias: Value | None, attrs: dict[str, Any]) -> Value:
+    """The convolution in the element type of the result, which of bytes may be a wider integer."""
+    dtype = call.result_dtype()
+    if dtype == np.dtype(np.int32) and all(v.dtype in _BYTES for v in (value, weight)):
+        result = call.emit("ConvInteger", value, weight, **attrs)
+        if bias is None:
+            return result
+        shape = call.ints64([-1] + [1] * (call.rank(weight) - 2))
+        return call.emit("Add", result, call.emit("Reshape", call.cast(bias, dtype), shape))
+    value, weight = call.cast(value, dtype), call.cast(weight, dtype)
+    return call.emit("Conv", value, weight, None if bias is None else call.cast(bias, dtype), **attrs)
 
 
 @converter("Conv2D")
@@ -118,7 +133,7 @@ def _convolution(call: Call, rank: int, rest: Sequence[Any]) -> Value:
     squeezed = call.rank(value) == rank + 1  # no batch axis
     if squeezed:
         value = call.emit("Unsqueeze", value, call.ints64([0]))
-    result = call.emit("Conv", value, weight, bias, **attrs)
+    result = _convolved(call, value, weight, bias, attrs)
     return call.emit("Squeeze", result, call.ints64([0])) if squeezed else result
 
 

@@ -8,22 +8,16 @@ import numpy as np
 
 from autofusion.ir.dtypes import F32
 from autofusion.ir.graph import Value
-from autofusion_frontend_mindspore.call import Call
+from autofusion_frontend_mindspore.call import Call, elements
 from autofusion_frontend_mindspore.converters.convolution import CHANNELS_LAST, moved
 from autofusion_frontend_mindspore.registry import converter
 
 
-def elements(call: Call, first: Value, *others: Value | None) -> Any:
-    """``first``, and the other elements if the node declares a tuple."""
-    if not isinstance(call.declared, tuple):
-        return first
-    return (first, *others, *[None] * (len(call.declared) - 1 - len(others)))
-
-
 @converter("BatchNorm", "BatchNormExt")
 def batch_norm(call: Call) -> Any:
-    """(x, scale, bias, mean, variance, is_training, epsilon, momentum, format).
+    """(x, scale, bias, mean, variance, is_training, epsilon, momentum, format) -> (y, and the four statistics).
 
+    BatchNormExt has momentum before epsilon, no format, and gives (y, mean, inverse deviation) of what it divided by.
     In training mode the statistics are those of the batch; what becomes of the moving ones is not part of inference.
     """
     ext = call.op == "BatchNormExt"
@@ -45,7 +39,23 @@ def batch_norm(call: Call) -> Any:
         result = call.node("BatchNormalization", [value, *parts], {"epsilon": epsilon, "training_mode": 1}, 3).output
     if last:
         result = moved(call, result, True)
-    return elements(call, result, *parts)
+    if not ext:
+        return elements(call, result, *parts)
+    mean, variance = (_batch_statistics(call, value) if training else parts[2:]) if _wanted(call) else (None, None)
+    if variance is None:
+        return elements(call, result)
+    spread = call.emit("Sqrt", call.emit("Add", variance, call.like(epsilon, variance)))
+    return elements(call, result, mean, call.emit("Reciprocal", spread))
+
+
+def _batch_statistics(call: Call, value: Value) -> tuple[Value, Value]:
+    """Mean and variance of each channel over the batch, in single precision or better."""
+    wide = value if value.dtype == np.dtype(np.float64) else call.cast(value, F32)
+    axes = call.ints64([0, *range(2, call.rank(value))])
+    mean = call.emit("ReduceMean", wide, axes, keepdims=1)
+    centred = call.emit("Sub", wide, mean)
+    variance = call.emit("ReduceMean", call.emit("Mul", centred, centred), axes, keepdims=0)
+    return call.emit("Reshape", mean, call.ints64([-1])), variance
 
 
 @converter("LayerNorm")

@@ -12,7 +12,6 @@ from autofusion_frontend_mindspore.call import Call
 from autofusion_frontend_mindspore.registry import converter
 
 _SAME = {
-    "Abs": "Abs",
     "ACos": "Acos",
     "AcosExt": "Acos",
     "Acosh": "Acosh",
@@ -45,7 +44,7 @@ _SAME = {
     "Tanh": "Tanh",
 }
 
-_KEEPS_INTEGERS = {"Abs", "IsNaN", "IsInf", "Neg", "Not", "Sign", "Ceil", "Floor"}
+_KEEPS_INTEGERS = {"IsNaN", "IsInf", "Neg", "Not", "Sign", "Ceil", "Floor"}
 
 
 def floating(call: Call, value: Value) -> Value:

@@ -9,7 +9,7 @@ import numpy as np
 
 from autofusion.ir.dtypes import I64
 from autofusion.ir.graph import Value
-from autofusion_frontend_mindspore.call import Call
+from autofusion_frontend_mindspore.call import Call, elements
 from autofusion_frontend_mindspore.converters.convolution import (
     CHANNELS_LAST,
     channels_last,
@@ -167,27 +167,99 @@ def adaptive_average_pool(call: Call) -> Value:
     return _adaptive(call, "ReduceMean")
 
 
-@converter("AdaptiveMaxPool2D", "AdaptiveMaxPool1D")
+@converter("AdaptiveMaxPool1D", "AdaptiveMaxPool2D", "AdaptiveMaxPool3D")
 def adaptive_max_pool(call: Call) -> Any:
-    """As the average, with the maximum; the places are not given."""
+    """As the average, with the maximum; a second result is its place in the line, plane or volume."""
     result = _adaptive(call, "ReduceMax")
-    return (result, None) if isinstance(call.declared, tuple) else result
+    if not isinstance(call.declared, tuple):
+        return result
+    value, axes, sizes, outs = _adaptive_sizes(call)
+    windows = [
+        [range(i * size // out, -((i + 1) * size // -out)) for i in range(out)]
+        for size, out in zip(sizes, outs, strict=True)
+    ]
+    return result, call.cast(_places(call, value, len(axes), sizes, windows), call.result_dtype(1))
+
+
+def _places(call: Call, value: Value, count: int, sizes: list[int], windows: list[list[range]]) -> Value:
+    """The place of each window's greatest element, counted through the last ``count`` axes."""
+    table = _windows_table(sizes, windows)
+    shape = call.emit("Shape", value, end=call.rank(value) - count)
+    flat = call.emit("Reshape", value, call.emit("Concat", shape, call.ints64([int(np.prod(sizes))]), axis=0))
+    found = call.emit("Gather", flat, call.const(table, I64), axis=-1)
+    chosen = call.emit("ArgMax", found, axis=-1, keepdims=1)
+    every = call.emit("Expand", call.const(table, I64), call.emit("Shape", found))
+    place = call.emit("GatherElements", every, chosen, axis=-1)
+    outs = call.ints64([len(along) for along in windows])
+    return call.emit("Reshape", place, call.emit("Concat", shape, outs, axis=0))
+
+
+def _windows_table(sizes: Sequence[int], windows: Sequence[Sequence[range]]) -> np.ndarray:
+    """[windows, elements]: places in the flattened axes; a smaller window repeats its first element."""
+    table = np.zeros((1, 1), np.int64)
+    for size, along in zip(sizes, windows, strict=True):
+        width = max(len(each) for each in along)
+        one = np.array([[*each, *[each[0]] * (width - len(each))] for each in along])
+        # Every window so far, in this axis's window: the later axis counts faster.
+        table = (table[:, None, :, None] * size + one[None, :, None, :]).reshape(
+            table.shape[0] * one.shape[0], table.shape[1] * one.shape[1]
+        )
+    return table
+
+
+@converter("FractionalMaxPoolWithFixedKsize", "FractionalMaxPool3DWithFixedKsize")
+def fractional_max_pool(call: Call) -> Any:
+    """(x, random numbers [N, C, axes]) -> (maximum, place): windows of one size, at places that the numbers choose.
+
+    Along an axis, window i of n begins at floor((i + u) * a) - floor(u * a), where a is (in - kernel) / (n - 1), and
+    the last one ends with the axis. The numbers are those of height and width in reverse, or of depth, height, width.
+    """
+    value, chosen = call.tensor(0), call.tensor(1)
+    count = 3 if "3D" in call.op else 2
+    if str(call.argument(9, "data_format", "NCHW")) not in ("NCHW", "NCDHW"):
+        call.fail("only formats with the channels in front are supported")
+    kernel, outs = ([int(n) for n in call.ints(9, name)][-count:] for name in ("ksize", "output_shape"))
+    kernel, outs = (n * count if len(n) == 1 else n for n in (kernel, outs))
+    sizes = [call.static_dim(value, i + 2) for i in range(count)]
+    place = call.const(0, I64)
+    for axis, (size, width, out) in enumerate(zip(sizes, kernel, outs, strict=True)):
+        number = call.emit("Gather", chosen, call.ints64([axis if count == 3 else 1 - axis]), axis=2)
+        step = (size - width) / (out - 1) if out > 1 else 0.0
+        steps = call.const(np.arange(out) * step, number.dtype)
+        offset = call.emit("Mul", number, call.like(step, number))
+        begin = call.emit("Sub", call.emit("Floor", call.emit("Add", offset, steps)), call.emit("Floor", offset))
+        last = call.const(np.arange(out) == out - 1, np.bool_)
+        begin = call.emit("Where", last, call.const(size - width, I64), call.cast(begin, I64))
+        within = call.emit("Add", call.emit("Unsqueeze", begin, call.ints64([3])), call.const(np.arange(width), I64))
+        # [N, C, out..., kernel...]: this axis's number among those of the others.
+        axes = [2 + i for i in range(2 * count) if i not in (axis, count + axis)]
+        place = call.emit(
+            "Add",
+            call.emit("Mul", place, call.const(size, I64)),
+            call.emit("Unsqueeze", within, call.ints64(axes)),
+        )
+    lead = call.emit("Shape", value, end=2)
+    flat = call.emit("Reshape", value, call.emit("Concat", lead, call.ints64([-1]), axis=0))
+    every = call.emit("Reshape", place, call.emit("Concat", lead, call.ints64([-1]), axis=0))
+    shape = call.emit("Concat", lead, call.ints64([int(np.prod(outs)), int(np.prod(kernel))]), axis=0)
+    found = call.emit("Reshape", call.emit("GatherElements", flat, every, axis=2), shape)
+    best = call.emit("ArgMax", found, axis=3, keepdims=1)
+    results = [call.emit("GatherElements", v, best, axis=3) for v in (found, call.emit("Reshape", every, shape))]
+    whole = call.emit("Concat", lead, call.ints64(outs), axis=0)
+    greatest, at = (call.emit("Reshape", v, whole) for v in results)
+    return elements(call, greatest, call.cast(at, call.result_dtype(1)))
 
 
 def _adaptive(call: Call, reduce: str) -> Value:
     value = call.tensor(0)
-    given = call.argument(1, "output_size")
-    wanted = list(given) if isinstance(given, tuple) else [given]
-    count = {"1": 1, "2": 2, "3": 3}[next(c for c in call.op if c in "123")]
-    wanted = wanted * count if len(wanted) == 1 else wanted
+    count, wanted = _adaptive_wanted(call)
     rank = call.rank(value)
     axes = list(range(rank - count, rank))
     if wanted == [1] * count:
         if rank == count + 2:
             return call.emit("GlobalAveragePool" if reduce == "ReduceMean" else "GlobalMaxPool", value)
         return call.emit(reduce, value, call.ints64(axes), keepdims=1)
-    sizes = [call.static_dim(value, axis) for axis in axes]
-    outs = [size if out in (None, -1) else int(out) for size, out in zip(sizes, wanted, strict=True)]
+    _, _, sizes, outs = _adaptive_sizes(call)
     if all(size % out == 0 for size, out in zip(sizes, outs, strict=True)) and rank == count + 2:
         kernel = [size // out for size, out in zip(sizes, outs, strict=True)]
         return call.emit(
@@ -196,6 +268,23 @@ def _adaptive(call: Call, reduce: str) -> Value:
     for axis, size, out in zip(axes, sizes, outs, strict=True):
         value = _along(call, reduce, value, axis, size, out)
     return value
+
+
+def _adaptive_wanted(call: Call) -> tuple[int, list[Any]]:
+    """The number of axes, and the size that is wanted of each: a number, or None (or -1) for the operand's."""
+    given = call.argument(1, "output_size")
+    wanted = list(given) if isinstance(given, tuple) else [given]
+    count = int(next(c for c in call.op if c in "123"))
+    return count, wanted * count if len(wanted) == 1 else wanted
+
+
+def _adaptive_sizes(call: Call) -> tuple[Value, list[int], list[int], list[int]]:
+    """(operand, axes, their sizes, those of the result)."""
+    value = call.tensor(0)
+    count, wanted = _adaptive_wanted(call)
+    axes = list(range(call.rank(value) - count, call.rank(value)))
+    sizes = [call.static_dim(value, axis) for axis in axes]
+    return value, axes, sizes, [s if w in (None, -1) else int(w) for s, w in zip(sizes, wanted, strict=True)]
 
 
 def _along(call: Call, reduce: str, value: Value, axis: int, size: int, out: int) -> Value:

@@ -10,6 +10,7 @@ import numpy as np
 from autofusion.ir.dtypes import BOOL, I64
 from autofusion.ir.graph import Value
 from autofusion_frontend_mindspore.call import Call
+from autofusion_frontend_mindspore.converters.arithmetic import operands
 from autofusion_frontend_mindspore.converters.pointwise import floating
 from autofusion_frontend_mindspore.registry import converter
 
@@ -78,7 +79,8 @@ converter("ReduceAny")(_logical("ReduceMax"))
 @converter("LogSumExp")
 def log_sum_exp(call: Call) -> Value:
     """log(sum(exp(x)))."""
-    return reduce(call, "ReduceLogSumExp", call.tensor(0), call.ints(1, "dim", ()), call.argument(2, "keepdim", False))
+    value = floating(call, call.tensor(0))
+    return reduce(call, "ReduceLogSumExp", value, call.ints(1, "dim", ()), call.argument(2, "keepdim", False))
 
 
 def _variance(call: Call, value: Value, axes: tuple[int, ...], correction: float, keep: bool) -> tuple[Value, Value]:
@@ -159,6 +161,16 @@ def norm(call: Call) -> Value:
     )
 
 
+@converter("Cdist")
+def pairwise_distance(call: Call) -> Value:
+    """(x [..., P, M], y [..., R, M], p): the p-norm of the difference of each two rows, [..., P, R]."""
+    left, right = operands(call, call.result_dtype())
+    rows = call.emit("Unsqueeze", left, call.ints64([call.rank(left) - 1]))
+    columns = call.emit("Unsqueeze", right, call.ints64([call.rank(right) - 2]))
+    p = float(call.argument(2, "p", 2.0))
+    return _norm(call, call.emit("Sub", rows, columns), p, (-1,), False)
+
+
 @converter("CumSum", "CumsumExt")
 def cumulative_sum(call: Call) -> Value:
     """(x, axis, exclusive, reverse)."""
@@ -181,7 +193,7 @@ def count_non_zero(call: Call) -> Value:
 @converter("CumProd")
 def cumulative_product(call: Call) -> Value:
     """(x, axis, exclusive, reverse): one product after the other, along an axis of known size."""
-    value = call.tensor(0)
+    value = call.cast(call.tensor(0), call.result_dtype())
     axis = call.axis(value, call.ints(1, "axis")[0])
     count = call.static_dim(value, axis)
     if count < 1:
@@ -207,9 +219,9 @@ def l2_loss(call: Call) -> Value:
     return call.emit("Mul", call.emit("ReduceSumSquare", value, None, keepdims=0), call.like(0.5, value))
 
 
-@converter("Trace")
+@converter("Trace", "TraceExt")
 def trace(call: Call) -> Value:
     """The sum of a matrix's diagonal."""
-    value = call.tensor(0)
+    value = call.cast(call.tensor(0), call.result_dtype())
     eye = call.const(np.eye(call.static_dim(value, 0), call.static_dim(value, 1)), np.bool_)
     return call.emit("ReduceSum", call.emit("Where", eye, value, call.like(0, value)), None, keepdims=0)

@@ -89,6 +89,13 @@ def upsample(call: Call) -> Value:
     return call.emit("Resize", call.tensor(0), None, call.const(scales, "float32"), **attrs)
 
 
+@converter("AffineGrid")
+def affine_grid(call: Call) -> Value:
+    """(transformations [N, 2, 3] or [N, 3, 4], sizes of the image): the places that they sample it at."""
+    align = bool(call.argument(2, "align_corners", False))
+    return call.emit("AffineGrid", call.tensor(0), call.sizes(call.args[1]), align_corners=int(align))
+
+
 @converter("GridSampler2D", "GridSampler3D")
 def grid_sampler(call: Call) -> Value:
     """(x, grid, interpolation, border, corners aligned)."""

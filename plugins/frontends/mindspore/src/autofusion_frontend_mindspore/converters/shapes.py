@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.ir.dtypes import I64
+from autofusion.ir.dtypes import BOOL, I64
 from autofusion.ir.graph import Value
 from autofusion_frontend_mindspore.call import Call
 from autofusion_frontend_mindspore.registry import converter
@@ -196,75 +196,21 @@ def roll(call: Call) -> Value:
     value, shifts, axes = call.tensor(0), call.ints(1, "shifts"), call.ints(2, "dims", ())
     if not axes:
         whole = call.emit("Shape", value)
-        flat = _rolled(call, call.emit("Reshape", value, call.ints64([-1])), shifts[0], 0)
+        flat = rolled(call, call.emit("Reshape", value, call.ints64([-1])), shifts[0], 0)
         return call.emit("Reshape", flat, whole)
     for amount, axis in zip(shifts, axes, strict=True):
-        value = _rolled(call, value, amount, call.axis(value, axis))
+        value = rolled(call, value, amount, call.axis(value, axis))
     return value
 
 
-def _rolled(call: Call, value: Value, amount: int, axis: int) -> Value:
+def rolled(call: Call, value: Value, amount: int, axis: int) -> Value:
+    """Elements moved by ``amount`` along an axis (counted from the front); what leaves comes back at the other end."""
     amount %= max(call.static_dim(value, axis), 1)
     if not amount:
         return value
     at, greatest = call.ints64([axis]), np.iinfo(np.int64).max
     tail = call.emit("Slice", value, call.ints64([-amount]), call.ints64([greatest]), at)
     return call.emit("Concat", tail, call.emit("Slice", value, call.ints64([0]), call.ints64([-amount]), at), axis=axis)
-
-
-@converter("Im2Col")
-def im2col(call: Call) -> Value:
-    """Windows as columns: [N, C, kernel, places]."""
-    kernel, strides, dilations = (_pair(call.ints(9, n, 1)) for n in ("ksizes", "strides", "dilations"))
-    value = call.tensor(0)
-    pads = _pair(call.ints(9, "pads", 0))
-    if any(pads):
-        value = call.emit("Pad", value, call.ints64([0, 0, *pads, 0, 0, *pads]))
-    windows, shape = _windows(call, value, kernel, strides, dilations)
-    return call.emit("Reshape", windows, call.ints64([-1, shape[0], kernel[0] * kernel[1], shape[1] * shape[2]]))
-
-
-@converter("ExtractImagePatches")
-def extract_image_patches(call: Call) -> Value:
-    """Windows as channels: [N, kernel * C, rows, columns], what nn.Unfold becomes."""
-    kernel, strides, rates = (_pair(call.ints(i, n)) for i, n in ((1, "ksizes"), (2, "strides"), (3, "rates")))
-    value, padding = call.tensor(0), call.argument(4, "padding", "valid")
-    if padding in (1, "same", "SAME"):
-        pads = []
-        for axis, k, stride, rate in zip((2, 3), kernel, strides, rates, strict=True):
-            size = call.static_dim(value, axis)
-            pads.append(max((-(size // -stride) - 1) * stride + rate * (k - 1) + 1 - size, 0))
-        before = [p // 2 for p in pads]
-        value = call.emit(
-            "Pad", value, call.ints64([0, 0, *before, 0, 0, *(p - b for p, b in zip(pads, before, strict=True))])
-        )
-    elif padding not in (2, "valid", "VALID"):
-        call.fail(f"unknown padding {padding!r}")
-    windows, (channels, rows, columns) = _windows(call, value, kernel, strides, rates)
-    count = kernel[0] * kernel[1]
-    windows = call.emit("Transpose", windows, perm=[0, 2, 1, 3])
-    return call.emit("Reshape", windows, call.ints64([-1, count * channels, rows, columns]))
-
-
-def _pair(numbers: tuple[int, ...]) -> list[int]:
-    """One number for each of height and width; four have fillers in front."""
-    return list(numbers[-2:]) * (2 if len(numbers) == 1 else 1)
-
-
-def _windows(
-    call: Call, value: Value, kernel: list[int], strides: list[int], dilations: list[int]
-) -> tuple[Value, tuple[int, int, int]]:
-    """[N, C, kernel, places] by one gather over the plane, and (channels, rows, columns)."""
-    channels, height, width = (call.static_dim(value, i) for i in (1, 2, 3))
-    rows, columns = (
-        (size - dilation * (k - 1) - 1) // stride + 1
-        for size, k, stride, dilation in zip((height, width), kernel, strides, dilations, strict=True)
-    )
-    down = np.arange(kernel[0])[:, None] * dilations[0] + np.arange(rows)[None] * strides[0]
-    along = np.arange(kernel[1])[:, None] * dilations[1] + np.arange(columns)[None] * strides[1]
-    index = (down[:, None, :, None] * width + along[None, :, None, :]).reshape(kernel[0] * kernel[1], rows * columns)
-    flat = call.emit("Reshape", value, call.ints64([-1, channels, height * width]))
-    return call.emit("Gather", flat, call.const(index, I64), axis=2), (channels, rows, columns)
 
 
 @converter("TensorToTuple", "TensorToList")
@@ -287,6 +233,12 @@ def tuple_to_tensor(call: Call) -> Value:
 
 @converter("TensorToScalar")
 def tensor_to_scalar(call: Call) -> Any:
-    """The one element of a tensor as a number."""
+    """The one element of a tensor as a number.
+
+    A truth value that is only known at run time stays a vector of one, as mint.equal declares it before it makes a
+    Python value of it.
+    """
     value = call.tensor(0)
-    return value.const.item() if value.const is not None else call.emit("Reshape", value, call.ints64([]))
+    if value.const is not None:
+        return value.const.item()
+    return call.emit("Reshape", value, call.ints64([1] if value.dtype == BOOL else []))
