@@ -47,7 +47,7 @@ def window_pads(
     return pads[:rank], pads[rank:]
 
 
-def _tap_view(
+def tap_view(
     x: np.ndarray, tap: Sequence[int], out: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> np.ndarray:
     """What one tap sees: ``x`` shifted by the tap, one element for each output position."""
@@ -82,7 +82,7 @@ def convolve(
         return y.reshape(n, m, *out)
     weights = w.reshape(groups, m // groups, per_group, *kernel)
     for tap in taps(kernel):
-        seen = _tap_view(x, tap, out, strides, dilations).reshape(n, groups, per_group, positions)
+        seen = tap_view(x, tap, out, strides, dilations).reshape(n, groups, per_group, positions)
         at_tap = np.ascontiguousarray(weights[(..., *tap)])
         y += at_tap * seen if per_group == 1 else np.matmul(at_tap, seen)
     return y.reshape(n, m, *out)
@@ -153,7 +153,7 @@ def _conv_transpose(node: Node, inputs: Inputs) -> list[Any]:
     weights = wide(w).reshape(groups, c // groups, per_group, *kernel)
     for tap in taps(kernel):
         product = np.matmul(weights[(..., *tap)].swapaxes(1, 2), source)
-        _tap_view(y, tap, size, strides, dilations)[...] += product.reshape(n, groups * per_group, *size)
+        tap_view(y, tap, size, strides, dilations)[...] += product.reshape(n, groups * per_group, *size)
     y = pad(y, [0, 0, *(-p for p in low)], [0, 0, *(-p for p in high)])
     return [_with_bias(y, bias).astype(x.dtype)]
 
