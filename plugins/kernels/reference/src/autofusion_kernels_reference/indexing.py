@@ -98,8 +98,10 @@ def _one_hot(node: Node, inputs: Inputs) -> list[Any]:
 
 
 def _non_zero(node: Node, inputs: Inputs) -> list[Any]:
-    x = inputs[0]
-    return [np.array(np.nonzero(np.atleast_1d(wide(x))), np.int64)[: max(x.ndim, 1)]]
+    """[...] -> [rank, N]; a scalar has no axes, so that its positions are [0, 1] or [0, 0]."""
+    x = wide(inputs[0])
+    found = np.nonzero(np.atleast_1d(x))
+    return [np.array(found, np.int64).reshape(len(found), -1)[: x.ndim]]
 
 
 def _compress(node: Node, inputs: Inputs) -> list[Any]:
