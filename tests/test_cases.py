@@ -10,6 +10,8 @@ import fnmatch
 import importlib.util
 import json
 import tomllib
+from collections.abc import Iterable
+from contextlib import nullcontext
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ import numpy as np
 import pytest
 
 import autofusion as af
-from autofusion.errors import AutofusionError
+from autofusion.errors import AutofusionError, SizeWarning
 from autofusion.fusion.ledger import Verdict
 
 HERE = Path(__file__).parent
@@ -47,9 +49,9 @@ def _read(case: str) -> dict[str, Any]:
     return json.loads((CASES[case] / "case.json").read_text())
 
 
-def _params() -> list[Any]:
+def _params(cases: Iterable[str]) -> list[Any]:
     params = []
-    for case, folder in CASES.items():
+    for case in cases:
         framework = _read(case)["framework"]
         for level in LEVELS:
             marks: list[Any] = []
@@ -60,7 +62,7 @@ def _params() -> list[Any]:
             reason = EXPECTED_FAILURES.get(case) or EXPECTED_FAILURES.get(f"{case}-{level}")
             if reason:
                 marks.append(pytest.mark.xfail(reason=reason, strict=True))
-            params.append(pytest.param(case, level, id=f"{folder.name}-{level}", marks=marks))
+            params.append(pytest.param(case, level, id=f"{CASES[case].name}-{level}", marks=marks))
     return params
 
 
@@ -70,6 +72,8 @@ def mismatch(got: np.ndarray, expected: np.ndarray, atol: float, rtol: float) ->
         return f"expected dtype {expected.dtype}, found {got.dtype}"
     if got.shape != expected.shape:
         return f"expected shape {expected.shape}, found {got.shape}"
+    if got.dtype.kind == "c":
+        got, expected = (np.stack([x.real, x.imag]) for x in (got, expected))
     # Wide enough that neither a 64-bit integer nor the difference of two floats is rounded away.
     a, b = got.astype(np.longdouble), expected.astype(np.longdouble)
     for what, here, there in (
@@ -90,25 +94,25 @@ def mismatch(got: np.ndarray, expected: np.ndarray, atol: float, rtol: float) ->
     return None
 
 
-@pytest.mark.parametrize(("case", "level"), _params())
-def test_case(case: str, level: str) -> None:
-    spec, folder = _read(case), CASES[case]
-    with np.load(folder / "inputs.npz") as stored:
-        inputs = {name: stored[name] for name in spec["inputs"]}
-    with np.load(folder / "expected.npz") as stored:
-        expected = {name: stored[name] for name in spec["output_names"]}
+def _arrays(path: Path, names: Iterable[str]) -> dict[str, np.ndarray]:
+    with np.load(path) as stored:
+        return {name: stored[name] for name in names}
+
+
+def _session(case: str, file: str, level: str) -> af.Session:
+    spec = _read(case)
     # A frozen graph does not say what its outputs are; where they are values inside it, they must be named.
     named = tuple(spec["output_names"]) if spec["framework"] == "tensorflow" else ()
-    try:
-        options = spec.get("compile_options", {})
-        session = af.compile(folder / spec["model_file"], level=level, threads=1, outputs=named, **options)
-        outputs = session.run(inputs)
-    except AutofusionError as error:
-        if spec["accept"] != "equal_or_clear_rejection":
-            raise
-        assert len(str(error)) > 20, f"a rejection must say what is wrong, not only {str(error)!r}"
-        return
+    return af.compile(CASES[case] / file, level=level, threads=1, outputs=named, **spec.get("compile_options", {}))
 
+
+def _check(session: af.Session, case: str, data: str) -> None:
+    """Run the case's inputs (``data`` is "", or "2" for those of another size) and compare."""
+    spec, folder = _read(case), CASES[case]
+    expected = _arrays(folder / f"expected{data}.npz", spec["output_names"])
+    expects_warning = pytest.warns(SizeWarning) if spec.get("warns") else nullcontext()
+    with expects_warning:
+        outputs = session.run(_arrays(folder / f"inputs{data}.npz", spec["inputs"]))
     missing = sorted(set(expected) - set(outputs))
     assert not missing, f"no output {missing}; the session gave {sorted(outputs)}"
     wrong = {
@@ -116,7 +120,20 @@ def test_case(case: str, level: str) -> None:
         for name, want in expected.items()
         if (why := mismatch(np.asarray(outputs[name]), want, spec["atol"], spec["rtol"]))
     }
-    assert not wrong, f"{spec['what_must_hold']!r} does not hold: {wrong}"
+    assert not wrong, f"{spec['what_must_hold']!r} does not hold for inputs{data}.npz: {wrong}"
+
+
+@pytest.mark.parametrize(("case", "level"), _params(CASES))
+def test_case(case: str, level: str) -> None:
+    spec = _read(case)
+    try:
+        session = _session(case, spec["model_file"], level)
+        _check(session, case, "")
+    except AutofusionError as error:
+        if spec["accept"] != "equal_or_clear_rejection":
+            raise
+        assert len(str(error)) > 20, f"a rejection must say what is wrong, not only {str(error)!r}"
+        return
 
     forbidden = [glob for word in spec["must_not"] for glob in FORBIDDEN_RULES.get(word, [])]
     fused = [
@@ -125,6 +142,18 @@ def test_case(case: str, level: str) -> None:
         if any(fnmatch.fnmatch(record.rule.partition("@")[0], glob) for glob in forbidden)
     ]
     assert not fused, f"must not fuse here ({', '.join(spec['must_not'])}), but the ledger says {fused}"
+
+
+SECOND = [case for case, folder in CASES.items() if (folder / "inputs2.npz").exists()]
+
+
+@pytest.mark.parametrize(("case", "level"), _params(SECOND))
+def test_sizes_change_within_a_session(case: str, level: str) -> None:
+    """The sizes of the case, others, and the first again, in one session of the model that leaves its dims open."""
+    dynamic = next(iter(CASES[case].glob("model_dynamic.*")), None)
+    session = _session(case, dynamic.name if dynamic else _read(case)["model_file"], level)
+    for data in ("", "2", ""):
+        _check(session, case, data)
 
 
 def test_forbidden_fusions_are_rules_of_ours() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
+import warnings
 
 import numpy as np
 import pytest
 
 import autofusion as af
 from autofusion.cost.detect import detect
-from autofusion.errors import InputError, OptionError
+from autofusion.errors import InputError, OptionError, SizeWarning
 from autofusion.ir.graph import Graph, Node
 from autofusion.ir.text import from_text
 from autofusion.kernels.contract import Offer, Operand
@@ -78,6 +79,35 @@ def test_shapes_that_only_a_run_can_tell(level: str) -> None:
     if level == "full":
         kinds = [n.attrs["kind"] for s in session.stages for n in s.runner.plan.graph.nodes if n.op == "Fused"]
         assert kinds == ["pointwise"], "what follows the split fuses as well"
+
+
+TWICE = """
+graph @twice(%p: f32[n, 3], %q: f32[n, 3], %w: f32[m]) -> (f32[?, 3], f32[m]) {
+  %j = Concat(%p, %q) {axis = 0} : f32[?, 3]
+  %r = Relu(%j) : f32[?, 3]
+  %v = Sigmoid(%w) : f32[m]
+  return %r, %v
+}
+"""
+
+
+@pytest.mark.parametrize("level", ["off", "full"])
+@pytest.mark.parametrize("stated", [False, True])
+def test_one_name_for_two_sizes(level: str, stated: bool) -> None:
+    session = af.compile(graph(TWICE), level=level, threads=1)
+    p, q, w = (RNG.standard_normal(shape).astype(np.float32) for shape in ((2, 3), (5, 3), 4))
+    inputs = dict(zip(names(session.graph), (p, q, w), strict=True))
+    with pytest.warns(SizeWarning, match=r"dim 'n' is 2 in input 'p', but 5 on axis 0 of 'q'"):
+        if stated:
+            session = af.compile(graph(TWICE), level=level, threads=1, shapes={k: x.shape for k, x in inputs.items()})
+        else:
+            session.run(inputs)
+    assert [v.shape for v in session.graph.inputs] == [(None, 3), (None, 3), ("m",)], "the other name keeps its meaning"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # once is enough
+        r, v = session.run(inputs).values()
+    np.testing.assert_array_equal(r, np.maximum(np.concatenate([p, q]), 0))
+    np.testing.assert_allclose(v, 1 / (1 + np.exp(-w)), rtol=1e-6)
 
 
 def test_wrong_inputs_are_named() -> None:

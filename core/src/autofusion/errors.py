@@ -48,6 +48,10 @@ class KernelError(AutofusionError):
     """A kernel cannot run what it offered, or no kernel runs a node."""
 
 
+class SizeWarning(UserWarning):
+    """A model names dims that turn out to have different sizes alike; the run goes on."""
+
+
 def nearest(name: str, known: Iterable[str], alike: float = 0.5) -> str:
     """Return ``"; did you mean 'a' or 'b'?"`` for the closest of ``known`` to ``name``, or an empty string.
 

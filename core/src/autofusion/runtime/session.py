@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+import threading
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autofusion.errors import InputError, nearest
+from autofusion.errors import InputError, SizeWarning, nearest
 from autofusion.fusion.ledger import Ledger
 from autofusion.ir.dtypes import dtype_name
 from autofusion.ir.graph import Graph, Value
+from autofusion.ir.operators.control import without_symbols
 from autofusion.ir.types import TensorType
 from autofusion.lowering.plan import Plan
 from autofusion.rules.level import Level
@@ -33,6 +37,7 @@ class Session:
         self.graph, self.prepared_ledger = context.prepare(source)
         self.executor = Executor(self.graph, context)
         self.has_bodies = any(isinstance(a, Graph) for n in self.graph.nodes for a in n.attrs.values())
+        self._separating = threading.Lock()
 
     # ---- running ---------------------------------------------------------------------------------------------
 
@@ -61,14 +66,15 @@ class Session:
             if name not in names:
                 raise InputError(f"the model has no input '{name}'; expected {self._signature()}{nearest(name, names)}")
         given = []
-        symbols: dict[str, tuple[int, str]] = {}
         for value in self.graph.inputs:
             if value.name in inputs:
-                given.append(_checked(value, inputs[value.name], symbols))
+                given.append(_checked(value, inputs[value.name]))
             elif value.default is not None:
                 given.append(value.default)
             else:
                 raise InputError(f"input '{value.name}' is missing; expected {self._signature()}")
+        arrays = zip(self.graph.inputs, given, strict=True)
+        self._agree({v.name: x.shape for v, x in arrays if v.name in inputs and isinstance(x, np.ndarray)})
         return given
 
     def prepare(self, shapes: Mapping[str, tuple[int, ...]]) -> Stage:
@@ -78,12 +84,12 @@ class Session:
             if name not in names:
                 raise InputError(f"the model has no input '{name}'; expected {self._signature()}{nearest(name, names)}")
         key = []
-        symbols: dict[str, tuple[int, str]] = {}
+        stated: dict[str, tuple[int, ...]] = {}
         for value in self.graph.inputs:
             type_ = value.type
             if value.name in shapes and isinstance(type_, TensorType):
-                shape = tuple(int(d) for d in shapes[value.name])
-                _check_shape(value, shape, symbols)
+                shape = stated[value.name] = tuple(int(d) for d in shapes[value.name])
+                _check_shape(value, shape)
                 type_ = type_.with_shape(shape)
             elif value.default is not None and isinstance(type_, TensorType):
                 type_ = TensorType(type_.dtype, value.default.shape)
@@ -93,9 +99,46 @@ class Session:
                     f"as in shapes={{'{value.name}': (1, 3, 224, 224)}}"
                 )
             key.append(type_)
+        self._agree(stated)
         stage = self.executor.stage(tuple(key))
         self._require_known_kernels(stage)
         return stage
+
+    def _agree(self, shapes: Mapping[str, Any]) -> None:
+        """If inputs of these shapes give one symbol two sizes, warn, and go on as if its dims had no names.
+
+        Equal symbols are equal sizes, and what was prepared may rely on that: it is prepared again without them.
+        """
+        sizes: dict[str, tuple[int, str]] = {}
+        apart: dict[str, str] = {}
+        for value in self.graph.inputs:
+            if value.shape is None or value.name not in shapes:
+                continue
+            for axis, (want, found) in enumerate(zip(value.shape, shapes[value.name], strict=True)):
+                if isinstance(want, str):
+                    size, first = sizes.setdefault(want, (found, value.name))
+                    if size != found:
+                        apart[want] = (
+                            f"dim '{want}' is {size} in input '{first}', but {found} on axis {axis} of '{value.name}'"
+                        )
+        if apart:
+            self._separate(apart.keys())
+            warnings.warn(
+                f"{'; '.join(apart.values())}: the model gives different sizes one name, and from here on each of "
+                "these dims is taken for one of its own",
+                SizeWarning,
+                stacklevel=_outside(),
+            )
+
+    def _separate(self, symbols: Collection[str]) -> None:
+        with self._separating:
+            source = self.source.copy()
+            kept = {d for v in source.values() for d in v.shape or () if isinstance(d, str)} - set(symbols)
+            for value in source.values():
+                value.type = without_symbols(value.type, kept)
+            graph, ledger = self.context.prepare(source)
+            self.source, self.graph, self.prepared_ledger = source, graph, ledger
+            self.executor = Executor(graph, self.context)
 
     def watch(self, names: Iterable[str], inputs: Mapping[str, Any]) -> Watched:
         """Run on ``inputs`` and also return the values of these source nodes or values, inside fused nodes or not.
@@ -153,7 +196,15 @@ def _with_tails(stage: Stage) -> list[Stage]:
     return [stage, *(s for each in later for s in _with_tails(each))]
 
 
-def _checked(value: Value, given: Any, symbols: dict[str, tuple[int, str]]) -> Any:
+def _outside() -> int:
+    """How many frames lie between the caller of this function and the first one outside this package."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("autofusion"):
+        frame, depth = frame.f_back, depth + 1
+    return depth
+
+
+def _checked(value: Value, given: Any) -> Any:
     if not isinstance(value.type, TensorType):
         return given
     given = _array(value, value.type.dtype, given)
@@ -162,7 +213,7 @@ def _checked(value: Value, given: Any, symbols: dict[str, tuple[int, str]]) -> A
             f"input '{value.name}' has the wrong dtype: expected {dtype_name(value.type.dtype)} ({value.type.dtype}), "
             f"found {given.dtype}; convert it with .astype(...)"
         )
-    _check_shape(value, given.shape, symbols)
+    _check_shape(value, given.shape)
     return given.astype(object) if given.dtype.kind in "US" else given
 
 
@@ -186,7 +237,7 @@ def _array(value: Value, dtype: np.dtype, given: Any) -> np.ndarray:
     return array
 
 
-def _check_shape(value: Value, shape: tuple[int, ...], symbols: dict[str, tuple[int, str]]) -> None:
+def _check_shape(value: Value, shape: tuple[int, ...]) -> None:
     declared = value.shape
     if declared is None:
         return
@@ -201,10 +252,3 @@ def _check_shape(value: Value, shape: tuple[int, ...], symbols: dict[str, tuple[
                 f"input '{value.name}' has the wrong shape: "
                 f"expected {value.type}, found {list(shape)} (axis {axis} is {found}, not {want})"
             )
-        if isinstance(want, str):
-            size, first = symbols.setdefault(want, (found, value.name))
-            if size != found:
-                raise InputError(
-                    f"input '{value.name}' has the wrong shape: "
-                    f"dim '{want}' is {size} in input '{first}', but axis {axis} here is {found}"
-                )

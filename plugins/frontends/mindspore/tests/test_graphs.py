@@ -15,7 +15,6 @@ import pytest
 import autofusion as af
 from autofusion.errors import InputError, OptionError
 from autofusion.frontends import LoadOptions
-from autofusion.frontends.contract import LoadOptions
 from autofusion.ir.graph import Graph
 from autofusion.ir.verify import verify
 from autofusion.tools.export import export

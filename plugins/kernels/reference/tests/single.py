@@ -52,15 +52,15 @@ def model(op: str, inputs: Sequence[Any], outputs: int, opset: int = OPSET, **at
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
 
-def onnxruntime(op: str, *inputs: Any, outputs: int = 1, **attrs: Any) -> Any:
-    """The result (or results) of one node by onnxruntime, unoptimised."""
+def onnxruntime(op: str, *inputs: Any, outputs: int = 1, opset: int = OPSET, **attrs: Any) -> Any:
+    """The result (or results) of one node of operator set ``opset`` by onnxruntime, unoptimised."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
-    made = model(op, inputs, outputs, **attrs).SerializeToString()
+    made = model(op, inputs, outputs, opset, **attrs).SerializeToString()
     session = ort.InferenceSession(made, options, providers=["CPUExecutionProvider"])
     results = session.run(None, {f"x{i}": x for i, x in enumerate(inputs) if x is not None})
     return results[0] if outputs == 1 else results

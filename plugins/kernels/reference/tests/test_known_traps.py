@@ -422,3 +422,8 @@ def test_statistics_of_nothing_are_quiet() -> None:
         graph = Graph()
         node = graph.node(op, [graph.constant(a) for a in (empty, *more)], {"axes": [1]} if not more else {})
         assert evaluate(node, [empty, *more])[0].shape == (2, 0)
+
+
+@pytest.mark.parametrize(("x", "count"), [(0.0, 0), (2.0, 1)])
+def test_non_zero_of_a_scalar_has_no_axes(x: float, count: int) -> None:
+    assert run("NonZero", np.array(x, F32)).shape == (0, count)

@@ -46,8 +46,10 @@ def _infer_dft(node: Node) -> Sequence[Type | None]:
 
 
 def _infer_stft(node: Node) -> Sequence[Type | None]:
-    """[batch, signal, 1 or 2] -> [batch, frames, bins, 2]."""
-    dims, window, step = shapes.rank_is(node, 0, 3), shapes.rank_is(node, 2, 1), _scalar(node, 1)
+    """[batch, signal, 1 or 2] -> [batch, frames, bins, 2]. A real signal may lack its last axis (torch's)."""
+    dims, window, step = shapes.shape(node, 0), shapes.rank_is(node, 2, 1), _scalar(node, 1)
+    if dims is not None and len(dims) not in (2, 3):
+        shapes.fail(node, f"operand 0 must have 3 axes (or 2, if it is real), found {shapes.show(dims)}")
     length: Dim = None
     if shapes.is_present(node, 3):
         length = _scalar(node, 3)

@@ -91,8 +91,11 @@ class Call:
         return index < len(self.outputs) and bool(self.outputs[index])
 
     def rank(self, value: Value) -> int:
-        """The rank of ``value``; raise ModelError if it is not known."""
+        """The rank of ``value``, as inferred or else as the source states it; raise ModelError if it is not known."""
         if not isinstance(value.type, TensorType) or value.type.rank is None:
+            stated = self.scope.model.ranks.get(value)
+            if stated is not None:
+                return stated
             self.fail(f"the rank of '{value.name}' is not known, and this old form of {self.op} depends on it")
         return value.type.rank
 

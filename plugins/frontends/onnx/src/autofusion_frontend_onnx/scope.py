@@ -27,6 +27,7 @@ from autofusion_frontend_onnx.operators import convert
 from autofusion_frontend_onnx.tensors import sparse_to_array, to_array
 
 _DEEPEST = 64
+_CONTROL = frozenset({"If", "Loop", "Scan"})
 
 
 @dataclass(slots=True)
@@ -39,6 +40,8 @@ class Model:
     names: set[str]
     """All names that the source gives to values."""
     origins: set[str] = field(default_factory=set)
+    ranks: dict[Value, int] = field(default_factory=dict)
+    """What the source states about ranks that nothing infers; it may not hold."""
 
     @property
     def folder(self) -> Path:
@@ -196,8 +199,22 @@ class Scope:
                 raise ModelError(f"{label} has no result {index}, which the model calls '{wanted}'")
             declared = self.declared.get(wanted)
             if declared is not None and value.const is None:
-                value.type = proto.merge(value.type, declared)
+                self._state(value, declared)
             self.values[wanted] = value
+
+    def _state(self, value: Value, declared: Type) -> None:
+        """Take over what the file says about ``value``, where nothing is inferred.
+
+        In bodies, and of what they give, exporters state ranks that do not hold (a branch for another rank has that of
+        the branch beside it): there a rank is a hint, for converters that depend on one and know of nothing better.
+        """
+        hint = self.tolerant or (value.producer is not None and value.producer.op in _CONTROL)
+        known = isinstance(value.type, TensorType) and value.type.rank is not None
+        if hint and isinstance(declared, TensorType) and not known:
+            if declared.rank is not None:
+                self.model.ranks[value] = declared.rank
+            declared = declared.with_shape(None)
+        value.type = proto.merge(value.type, declared)
 
     def inline(
         self,
@@ -273,6 +290,8 @@ class Scope:
             if known is outside:
                 return inside
         inside = self.graph.add_input(outside.name, outside.type)
+        if outside in self.model.ranks:
+            self.model.ranks[inside] = self.model.ranks[outside]
         self.captures.append((outside, inside))
         return inside
 
@@ -308,18 +327,21 @@ class Scope:
             return  # before IR version 4 every initialiser had to be listed as an input too: it is a plain constant
         default = None if stored is None else self.stored.pop(info.name)()
         type_ = proto.value_type(info.type)
+        rank = type_.rank if self.outer is not None and isinstance(type_, TensorType) else None
         if self.outer is not None and isinstance(type_, TensorType):
-            type_ = proto.merge(type_.with_shape(None), type_)  # the sizes follow from the operands
+            type_ = type_.with_shape(None)  # rank and sizes follow from the operands
         if default is not None:
             default.flags.writeable = False
             type_ = proto.merge(type_, of_array(default).with_shape(None))
         self.values[info.name] = self.graph.add_input(self.prefix + info.name, type_, default)
+        if rank is not None:
+            self.model.ranks[self.values[info.name]] = rank
 
     def _scalar(self, value: Value, info: onnx.ValueInfoProto) -> None:
         if not isinstance(value.type, TensorType):
             return
-        was, value.type = value.type, value.type.with_shape(())
-        if was.rank == 1:
+        value.type = value.type.with_shape(())
+        if self.model.ranks.pop(value, None) == 1:
             one = self.graph.constant(np.ones(1, np.int64), self.prefix + info.name + "/shape")
             node = self.graph.node("Reshape", [value, one], name=self.model.origin(f"{self.graph.name}/{info.name}"))
             self.infer(node)

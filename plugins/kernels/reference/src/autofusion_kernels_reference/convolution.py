@@ -1,7 +1,4 @@
-"""Convolutions of any rank, one kernel tap at a time: a matrix product for each tap, accumulated in float64.
-
-No im2col: the tap loop is as short as the definition, and its memory stays at two activations.
-"""
+"""Convolutions of any rank: a matrix product for as many kernel taps as a bounded copy of the operand has room for."""
 
 from __future__ import annotations
 
@@ -13,8 +10,12 @@ from typing import Any
 import numpy as np
 
 from autofusion.ir.graph import Node
+from autofusion_kernels_reference.contraction import EXACT, centred, half_or_wide, magnitude
 from autofusion_kernels_reference.movement import pad
 from autofusion_kernels_reference.support import Inputs, OpFunction, integers, optional, wide
+
+_COLUMNS = 1 << 23
+"""Bytes that the taps of one product may take, if there is more than one."""
 
 
 def per_axis(node: Node, name: str, rank: int) -> list[int]:
@@ -47,7 +48,7 @@ def window_pads(
     return pads[:rank], pads[rank:]
 
 
-def _tap_view(
+def tap_view(
     x: np.ndarray, tap: Sequence[int], out: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> np.ndarray:
     """What one tap sees: ``x`` shifted by the tap, one element for each output position."""
@@ -66,7 +67,7 @@ def convolve(
     pads: tuple[list[int], list[int]],
     groups: int,
 ) -> np.ndarray:
-    """Cross-correlation of float64 ``x`` [N, C, *size] with ``w`` [M, C / groups, *kernel] -> [N, M, *out]."""
+    """Cross-correlation of ``x`` [N, C, *size] with ``w`` [M, C / groups, *kernel] -> [N, M, *out], in their type."""
     n, c, *_ = x.shape
     m, per_group, *kernel = w.shape
     if c != per_group * groups or m % groups:
@@ -77,14 +78,20 @@ def convolve(
         for size, k, s, d in zip(x.shape[2:], kernel, strides, dilations, strict=True)
     ]
     positions = math.prod(out)
-    y = np.zeros((n, groups, m // groups, positions))
+    y = np.zeros((n, groups, m // groups, positions), x.dtype)
     if y.size == 0:
         return y.reshape(n, m, *out)
     weights = w.reshape(groups, m // groups, per_group, *kernel)
-    for tap in taps(kernel):
-        seen = _tap_view(x, tap, out, strides, dilations).reshape(n, groups, per_group, positions)
-        at_tap = np.ascontiguousarray(weights[(..., *tap)])
-        y += at_tap * seen if per_group == 1 else np.matmul(at_tap, seen)
+    room = max(1, _COLUMNS // max(1, n * c * positions * x.itemsize))
+    every = list(taps(kernel))
+    for chunk in (every[i : i + room] for i in range(0, len(every), room)):
+        seen = [tap_view(x, tap, out, strides, dilations).reshape(n, groups, per_group, positions) for tap in chunk]
+        at = [weights[(..., *tap)] for tap in chunk]
+        if per_group == 1:
+            for one, part in zip(at, seen, strict=True):
+                y += one * part
+        else:  # the taps of a chunk lie side by side along the inner axis of one product
+            y += np.matmul(np.concatenate(at, 2), np.concatenate(seen, 2))
     return y.reshape(n, m, *out)
 
 
@@ -93,7 +100,7 @@ def _with_bias(y: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
 
 
 def conv_of(node: Node, x: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """The convolution that ``node``'s attributes describe, of float64 operands."""
+    """The convolution that ``node``'s attributes describe, in the operands' type."""
     rank, kernel = w.ndim - 2, w.shape[2:]
     strides, dilations = per_axis(node, "strides", rank), per_axis(node, "dilations", rank)
     pads = window_pads(node, x.shape[2:], kernel, strides, dilations)
@@ -102,17 +109,23 @@ def conv_of(node: Node, x: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 def _conv(node: Node, inputs: Inputs) -> list[Any]:
     x, w = inputs[0], inputs[1]
-    return [_with_bias(conv_of(node, wide(x), wide(w)), optional(inputs, 2)).astype(x.dtype)]
+    return [_with_bias(conv_of(node, half_or_wide(x), half_or_wide(w)), optional(inputs, 2)).astype(x.dtype)]
+
+
+def exact_conv(node: Node, x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """The convolution of whole numbers (held in float32), exact: in float32 or float64, by the largest sum possible."""
+    inner = math.prod(w.shape[1:])
+    largest = magnitude(x) * magnitude(w)
+    if largest * inner < EXACT:
+        return conv_of(node, x, w)
+    return conv_of(node, x.astype(np.float64), w.astype(np.float64))
 
 
 def _conv_integer(node: Node, inputs: Inputs) -> list[Any]:
-    x, w = inputs[0].astype(np.float64), inputs[1].astype(np.float64)
-    x_zero, w_zero = optional(inputs, 2), optional(inputs, 3)
-    if x_zero is not None:
-        x = x - x_zero.astype(np.float64)
+    x, w, x_zero, w_zero = (optional(inputs, i) for i in range(4))
     if w_zero is not None:
-        w = w - w_zero.astype(np.float64).reshape(-1, *[1] * (w.ndim - 1))
-    return [conv_of(node, x, w).astype(np.int64).astype(np.int32)]
+        w_zero = w_zero.reshape(-1, *[1] * (w.ndim - 1))
+    return [exact_conv(node, centred(x, x_zero), centred(w, w_zero)).astype(np.int64).astype(np.int32)]
 
 
 def _transpose_pads(
@@ -148,12 +161,12 @@ def _conv_transpose(node: Node, inputs: Inputs) -> list[Any]:
     extent = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     low, high = _transpose_pads(node, size, extent, strides, extra)
     full = [(m - 1) * s + e + o for m, s, e, o in zip(size, strides, extent, extra, strict=True)]
-    y = np.zeros((n, groups * per_group, *full))
-    source = wide(x).reshape(n, groups, c // groups, math.prod(size))
-    weights = wide(w).reshape(groups, c // groups, per_group, *kernel)
+    y = np.zeros((n, groups * per_group, *full), half_or_wide(x[:0]).dtype)
+    source = half_or_wide(x).reshape(n, groups, c // groups, math.prod(size))
+    weights = half_or_wide(w).reshape(groups, c // groups, per_group, *kernel)
     for tap in taps(kernel):
         product = np.matmul(weights[(..., *tap)].swapaxes(1, 2), source)
-        _tap_view(y, tap, size, strides, dilations)[...] += product.reshape(n, groups * per_group, *size)
+        tap_view(y, tap, size, strides, dilations)[...] += product.reshape(n, groups * per_group, *size)
     y = pad(y, [0, 0, *(-p for p in low)], [0, 0, *(-p for p in high)])
     return [_with_bias(y, bias).astype(x.dtype)]
 

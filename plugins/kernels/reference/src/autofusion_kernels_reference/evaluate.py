@@ -1,4 +1,4 @@
-"""Run one node, or a whole graph, by the book: ``evaluate`` and ``run_graph``.
+"""Run one node, or a whole graph, with the reference kernels: ``evaluate`` and ``run_graph``.
 
 Everything that holds for every operator is done here, once: the results are fresh arrays in row-major order, of the
 declared type, and an error names the node.
@@ -17,11 +17,14 @@ from autofusion.kernels import AutofusionError, InputError, KernelError, nearest
 from autofusion_kernels_reference import (
     attention,
     cast,
+    columns,
     contraction,
     control,
     convolution,
+    deformable,
     detection,
     indexing,
+    losses,
     movement,
     normalization,
     pointwise,
@@ -30,19 +33,25 @@ from autofusion_kernels_reference import (
     random,
     recurrent,
     reduction,
+    regions,
     resize,
+    sampling,
     sequence,
+    signal,
+    strings,
 )
-from autofusion_kernels_reference.onnx_evaluator import TAIL, tail_function
 from autofusion_kernels_reference.support import Inputs, OpFunction
 
 _FAMILIES = (
     attention,
     cast,
+    columns,
     contraction,
     convolution,
+    deformable,
     detection,
     indexing,
+    losses,
     movement,
     normalization,
     pointwise,
@@ -51,8 +60,12 @@ _FAMILIES = (
     random,
     recurrent,
     reduction,
+    regions,
     resize,
+    sampling,
     sequence,
+    signal,
+    strings,
 )
 
 
@@ -70,7 +83,7 @@ OPS: dict[str, OpFunction] = _collect()
 
 def is_known(op: str) -> bool:
     """True if a node of that operator can be evaluated (its own body aside)."""
-    return op in OPS or op in TAIL or op in control.OPS or op == FUSED
+    return op in OPS or op in control.OPS or op == FUSED
 
 
 def function_of(node: Node) -> Callable[[Inputs], list[Any]]:
@@ -84,10 +97,8 @@ def function_of(node: Node) -> Callable[[Inputs], list[Any]]:
     elif node.op in control.OPS:
         controlled = control.OPS[node.op]
         run = lambda inputs: controlled(node, inputs, run_graph)  # noqa: E731
-    elif node.op in TAIL:
-        run = tail_function(node)
     else:
-        hint = nearest(node.op, [*OPS, *TAIL])
+        hint = nearest(node.op, OPS)
         raise KernelError(f"{node.label} cannot be evaluated: the reference kernels have no '{node.op}'{hint}")
 
     def checked(inputs: Inputs) -> list[Any]:

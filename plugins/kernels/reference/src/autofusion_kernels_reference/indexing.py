@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from autofusion.ir.graph import Node
+from autofusion_kernels_reference.ranking import first_indices
 from autofusion_kernels_reference.support import Inputs, OpFunction, integers, normal_axis, wide
 
 _REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -16,7 +18,9 @@ def _checked(indices: np.ndarray, size: int) -> np.ndarray:
     """``indices`` counted from the front; raise IndexError if one is out of range."""
     if indices.size and (int(indices.min()) < -size or int(indices.max()) >= size):
         raise IndexError(f"an index lies outside [{-size}, {size - 1}]")
-    return np.where(indices < 0, indices + size, indices).astype(np.intp)
+    if indices.size and int(indices.min()) < 0:
+        indices = np.where(indices < 0, indices + size, indices)
+    return indices.astype(np.intp)
 
 
 def _gather(node: Node, inputs: Inputs) -> list[Any]:
@@ -27,52 +31,79 @@ def _gather(node: Node, inputs: Inputs) -> list[Any]:
 
 def _gather_elements(node: Node, inputs: Inputs) -> list[Any]:
     x, indices = inputs
-    return [x[_along(x, indices, node.attr("axis", 0))]]
+    return [np.take(x.reshape(-1), _along(x, indices, node.attr("axis", 0)))]
 
 
-def _along(x: np.ndarray, indices: np.ndarray, axis: int) -> tuple[np.ndarray, ...]:
-    """The index tuple that has ``indices`` along ``axis`` and the element's own position along every other axis."""
+def _along(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
+    """Places in the flat ``x`` of ``indices`` along ``axis`` and the element's own position along every other axis."""
     axis = normal_axis(axis, x.ndim)
-    position = list(np.ogrid[tuple(slice(0, n) for n in indices.shape)])
-    position[axis] = _checked(indices, x.shape[axis])
-    return tuple(position)
+    steps = _steps(x.shape)
+    place = _checked(indices, x.shape[axis]) * steps[axis]
+    for other, count in enumerate(indices.shape):
+        if other != axis and count > 1:
+            shape = [1] * indices.ndim
+            shape[other] = count
+            place += (np.arange(count) * steps[other]).reshape(shape)
+    return place
+
+
+def _steps(shape: tuple[int, ...]) -> list[int]:
+    """How far apart neighbours along each axis lie in a dense array."""
+    steps, step = [0] * len(shape), 1
+    for axis in reversed(range(len(shape))):
+        steps[axis] = step
+        step *= shape[axis]
+    return steps
 
 
 def _gather_nd(node: Node, inputs: Inputs) -> list[Any]:
+    """Slices of ``x`` [*batch, *picked, *rest] at indices [*batch, ..., depth]."""
     x, indices = inputs
-    batch = node.attr("batch_dims", 0)
-    depth = indices.shape[-1]
-    index: list[Any] = []
+    batch, depth = node.attr("batch_dims", 0), indices.shape[-1]
+    rows = _picked(x, indices, batch)
     for axis in range(batch):
-        index.append(np.arange(x.shape[axis]).reshape([-1 if a == axis else 1 for a in range(indices.ndim - 1)]))
-    for k in range(depth):
-        index.append(_checked(indices[..., k], x.shape[batch + k]))
-    return [x[tuple(index)]]
+        step = math.prod(x.shape[axis + 1 : batch + depth])
+        rows = rows + (np.arange(x.shape[axis]) * step).reshape([-1 if a == axis else 1 for a in range(rows.ndim)])
+    rest = x.shape[batch + depth :]
+    return [np.take(x.reshape(math.prod(x.shape[: batch + depth]), *rest), rows, axis=0)]
 
 
-def _scatter(x: np.ndarray, index: tuple[np.ndarray, ...], updates: np.ndarray, reduction: str) -> np.ndarray:
+def _picked(x: np.ndarray, indices: np.ndarray, batch: int = 0) -> np.ndarray:
+    """Indices [..., depth] of the axes that follow the batch as one index into them all together, [...]."""
+    place: Any = 0
+    for k in range(indices.shape[-1]):
+        place = place * x.shape[batch + k] + _checked(indices[..., k], x.shape[batch + k])
+    return np.broadcast_to(place, indices.shape[:-1])
+
+
+def _scatter(rows: np.ndarray, index: np.ndarray, updates: np.ndarray, reduction: str) -> np.ndarray:
+    """``rows`` [n, ...] with ``updates`` [k, ...] written to, or combined with, those at ``index`` [k]; a new array."""
     if reduction == "none":
-        out = x.copy()
+        out = rows.copy()
         out[index] = updates
         return out
-    out = np.array(wide(x))
-    if out.dtype.kind == "b":
-        out, f = out.copy(), {"add": np.logical_or, "mul": np.logical_and}.get(reduction, _REDUCTIONS[reduction])
+    if rows.dtype.kind == "b":
+        out, f = rows.copy(), {"add": np.logical_or, "mul": np.logical_and}.get(reduction, _REDUCTIONS[reduction])
         f.at(out, index, updates)
         return out
+    out = np.array(wide(rows))
     _REDUCTIONS[reduction].at(out, index, wide(updates))
-    return out.astype(x.dtype)
+    return out.astype(rows.dtype)
 
 
 def _scatter_elements(node: Node, inputs: Inputs) -> list[Any]:
     x, indices, updates = inputs
-    return [_scatter(x, _along(x, indices, node.attr("axis", 0)), updates, node.attr("reduction", "none"))]
+    place = _along(x, indices, node.attr("axis", 0)).reshape(-1)
+    return [_scatter(x.reshape(-1), place, updates.reshape(-1), node.attr("reduction", "none")).reshape(x.shape)]
 
 
 def _scatter_nd(node: Node, inputs: Inputs) -> list[Any]:
     x, indices, updates = inputs
-    index = tuple(_checked(indices[..., k], x.shape[k]) for k in range(indices.shape[-1]))
-    return [_scatter(x, index, updates, node.attr("reduction", "none"))]
+    depth = indices.shape[-1]
+    rows = x.reshape(math.prod(x.shape[:depth]), *x.shape[depth:])
+    index = _picked(x, indices).reshape(-1)
+    updates = updates.reshape(index.size, *x.shape[depth:])
+    return [_scatter(rows, index, updates, node.attr("reduction", "none")).reshape(x.shape)]
 
 
 def _tensor_scatter(node: Node, inputs: Inputs) -> list[Any]:
@@ -98,8 +129,10 @@ def _one_hot(node: Node, inputs: Inputs) -> list[Any]:
 
 
 def _non_zero(node: Node, inputs: Inputs) -> list[Any]:
-    x = inputs[0]
-    return [np.array(np.nonzero(np.atleast_1d(wide(x))), np.int64)[: max(x.ndim, 1)]]
+    """[...] -> [rank, N]; a scalar has no axes, so that its positions are [0, 1] or [0, 0]."""
+    x = wide(inputs[0])
+    found = np.nonzero(np.atleast_1d(x))
+    return [np.array(found, np.int64).reshape(len(found), -1)[: x.ndim]]
 
 
 def _compress(node: Node, inputs: Inputs) -> list[Any]:
@@ -113,13 +146,8 @@ def _top_k(node: Node, inputs: Inputs) -> list[Any]:
     axis = normal_axis(node.attr("axis", -1), x.ndim)
     if k > x.shape[axis]:
         raise ValueError(f"expected k of at most {x.shape[axis]} (the size of axis {axis}), found {k}")
-    y = wide(x)
-    if node.attr("largest", 1):
-        # A stable sort of the reversed array, reversed: descending, with the lower index first among equals.
-        order = np.flip(y.shape[axis] - 1 - np.argsort(np.flip(y, axis), axis=axis, kind="stable"), axis)
-    else:
-        order = np.argsort(y, axis=axis, kind="stable")
-    order = np.take(order, np.arange(k), axis=axis)
+    y = np.moveaxis(x if x.dtype.kind != "V" else wide(x), axis, -1)
+    order = np.moveaxis(first_indices(y, k, bool(node.attr("largest", 1))), -1, axis)
     return [np.take_along_axis(x, order, axis), order.astype(np.int64)]
 
 

@@ -158,27 +158,6 @@ def _max_unpool(node: Node, inputs: Inputs) -> list[Any]:
     return [out]
 
 
-def _max_roi_pool(node: Node, inputs: Inputs) -> list[Any]:
-    x, rois = inputs
-    height, width = node.attrs["pooled_shape"]
-    scale = node.attr("spatial_scale", 1.0)
-    out = np.zeros((len(rois), x.shape[1], height, width), x.dtype)
-    limits = np.array([x.shape[3], x.shape[2]])
-    for r, roi in enumerate(wide(rois)):
-        first, last = (np.floor(corner * scale + 0.5).astype(int) for corner in (roi[1:3], roi[3:5]))
-        extent = np.maximum(last - first + 1, 1)
-        bin_size = extent / np.array([width, height])
-        for i in range(height):
-            for j in range(width):
-                cell = np.array([j, i])
-                low = np.clip(np.floor(cell * bin_size).astype(int) + first, 0, limits)
-                high = np.clip(np.ceil((cell + 1) * bin_size).astype(int) + first, 0, limits)
-                patch = x[int(roi[0]), :, low[1] : high[1], low[0] : high[0]]
-                if patch.size:
-                    out[r, :, i, j] = patch.max((1, 2))
-    return [out]
-
-
 OPS: dict[str, OpFunction] = {
     "AveragePool": _average_pool,
     "GlobalAveragePool": _global,
@@ -186,6 +165,5 @@ OPS: dict[str, OpFunction] = {
     "GlobalMaxPool": _global,
     "LpPool": _lp_pool,
     "MaxPool": _max_pool,
-    "MaxRoiPool": _max_roi_pool,
     "MaxUnpool": _max_unpool,
 }

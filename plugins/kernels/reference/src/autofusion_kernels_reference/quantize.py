@@ -8,8 +8,8 @@ import numpy as np
 
 from autofusion.ir.graph import Node
 from autofusion_kernels_reference.cast import convert
-from autofusion_kernels_reference.contraction import exact_matmul
-from autofusion_kernels_reference.convolution import conv_of
+from autofusion_kernels_reference.contraction import centred, exact_matmul, matrix_parameter
+from autofusion_kernels_reference.convolution import exact_conv
 from autofusion_kernels_reference.support import Inputs, OpFunction, is_float, normal_axis, optional
 
 _UINT8 = np.dtype(np.uint8)
@@ -35,12 +35,14 @@ def _range_of(dtype: np.dtype) -> tuple[int, int]:
 
 
 def saturated(y: np.ndarray, dtype: np.dtype, saturate: bool = True) -> np.ndarray:
-    """Float64 ``y`` rounded half to even and clamped to an integer type, or converted to a small floating one."""
+    """``y`` rounded half to even and clamped to an integer type, or converted to a small floating one."""
     if is_float(dtype):
         return convert(y, dtype, saturate)
     low, high = _range_of(dtype)
-    rounded = np.clip(np.rint(y), low, high)
-    return np.where(np.isnan(rounded), 0, rounded).astype(np.int64).astype(dtype)
+    y = np.clip(np.rint(y), low, high)
+    if np.isnan(y.sum()):  # whatever is not a number becomes zero
+        y = np.where(np.isnan(y), 0, y)
+    return y.astype(dtype) if dtype.kind in "iu" else y.astype(np.int8).astype(dtype)
 
 
 def _quantize_linear(node: Node, inputs: Inputs) -> list[Any]:
@@ -49,18 +51,25 @@ def _quantize_linear(node: Node, inputs: Inputs) -> list[Any]:
     # The quotient is rounded to the scale's precision before it is rounded to an integer: ties depend on it.
     precision = np.float64 if np.float64 in (x.dtype, scale.dtype) else np.float32
     y = x.astype(precision) / _spread(node, scale, x).astype(precision)
-    y = y.astype(np.float64)
     if is_float(dtype):
+        y = y.astype(np.float64)
         return [saturated(y if zero is None else y + _spread(node, zero, x), dtype, bool(node.attr("saturate", 1)))]
-    return [saturated(np.rint(y) + (0 if zero is None else _spread(node, zero, x)), dtype)]
+    if dtype.itemsize > 2:
+        y = y.astype(np.float64)
+    # Integers of 16 bits and their sums are exact in float32; what is too large for that saturates.
+    y = np.rint(y)
+    return [saturated(y if zero is None else y + _spread(node, zero, x).astype(y.dtype), dtype)]
 
 
 def _dequantize_linear(node: Node, inputs: Inputs) -> list[Any]:
     x, scale, zero = inputs[0], inputs[1], optional(inputs, 2)
-    y = x.astype(np.float64)
+    dtype = node.attr("output_dtype") or scale.dtype
+    # A difference of 16-bit integers is exact in float32, so that the product is rounded once.
+    small = dtype == np.float32 and scale.dtype == np.float32 and (x.dtype.itemsize <= 2 and not is_float(x.dtype))
+    y = x.astype(np.float32 if small else np.float64)
     if zero is not None:
-        y = y - _spread(node, zero, x)
-    return [(y * _spread(node, scale, x)).astype(node.attr("output_dtype") or scale.dtype)]
+        y = y - _spread(node, zero, x).astype(y.dtype)
+    return [(y * _spread(node, scale, x).astype(y.dtype)).astype(dtype)]
 
 
 def _dynamic_quantize_linear(node: Node, inputs: Inputs) -> list[Any]:
@@ -74,39 +83,40 @@ def _dynamic_quantize_linear(node: Node, inputs: Inputs) -> list[Any]:
 
 
 def _channels(parameter: np.ndarray, rank: int, axis: int) -> np.ndarray:
-    parameter = parameter.astype(np.float64)
+    """A scale or zero point in float32: one, or one for each channel, shaped to broadcast."""
+    parameter = parameter.astype(np.float32)
     if parameter.size == 1:
         return parameter.reshape(())
     return parameter.reshape([-1 if a == axis else 1 for a in range(rank)]) if parameter.ndim == 1 else parameter
 
 
+def _requantised(total: np.ndarray, factor: np.ndarray, zero: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Exact sums, scaled in float32 as onnxruntime does it: the last bit of the factor decides how ties fall."""
+    return saturated(np.rint(total.astype(np.float32) * factor) + zero, dtype)
+
+
 def _qlinear_conv(node: Node, inputs: Inputs) -> list[Any]:
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = inputs[:8]
     bias = optional(inputs, 8)
-    centred = x.astype(np.float64) - _channels(x_zero, x.ndim, 1)
-    total = conv_of(node, centred, w.astype(np.float64) - _channels(w_zero, w.ndim, 0))
+    total = exact_conv(node, centred(x, _channels(x_zero, x.ndim, 1)), centred(w, _channels(w_zero, w.ndim, 0)))
     if bias is not None:
-        total = total + _channels(bias.reshape(-1), total.ndim, 1)
+        total = total.astype(np.float64) + bias.reshape(-1, *[1] * (x.ndim - 2))
     factor = _channels(x_scale, x.ndim, 1) * _channels(w_scale, x.ndim, 1) / _channels(y_scale, x.ndim, 1)
-    return [saturated(np.rint(total * factor) + _channels(y_zero, x.ndim, 1), y_zero.dtype)]
-
-
-def _matrix_parameter(parameter: np.ndarray, matrix_rank: int, *, rows: bool) -> np.ndarray:
-    """A scale or zero point of a matrix operand: a scalar, one for each row, or one for each column."""
-    parameter = parameter.astype(np.float64)
-    if parameter.size == 1:
-        return parameter.reshape(())
-    return parameter[:, None] if parameter.ndim == 1 and rows and matrix_rank > 1 else parameter
+    return [_requantised(total, factor, _channels(y_zero, x.ndim, 1), y_zero.dtype)]
 
 
 def _qlinear_matmul(node: Node, inputs: Inputs) -> list[Any]:
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = inputs
-    left = a.astype(np.float64) - _matrix_parameter(a_zero, a.ndim, rows=True)
-    right = b.astype(np.float64) - _matrix_parameter(b_zero, b.ndim, rows=False)
-    total = np.asarray(exact_matmul(left, right), np.float64)
-    factor = _matrix_parameter(a_scale, a.ndim, rows=True) * _matrix_parameter(b_scale, b.ndim, rows=False)
-    factor = factor / _matrix_parameter(y_scale, a.ndim, rows=True)
-    return [saturated(np.rint(total * factor) + _matrix_parameter(y_zero, a.ndim, rows=True), y_zero.dtype)]
+
+    def left(parameter: np.ndarray) -> Any:
+        return matrix_parameter(parameter, a.ndim, rows=True).astype(np.float32)
+
+    def right(parameter: np.ndarray) -> Any:
+        return matrix_parameter(parameter, b.ndim, rows=False).astype(np.float32)
+
+    total = exact_matmul(centred(a, left(a_zero)), centred(b, right(b_zero)))
+    factor = left(a_scale) * right(b_scale) / left(y_scale)
+    return [_requantised(total, factor, left(y_zero), y_zero.dtype)]
 
 
 OPS: dict[str, OpFunction] = {

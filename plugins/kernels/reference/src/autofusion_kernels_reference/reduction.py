@@ -119,13 +119,13 @@ def _cumulative(function: Callable[..., np.ndarray], first: Callable[[np.ndarray
     def run(node: Node, inputs: Inputs) -> list[Any]:
         x = inputs[0]
         axis = normal_axis(integers(inputs[1])[0], x.ndim)
-        y = np.moveaxis(wide(x), axis, 0)
-        y = y[::-1] if node.attr("reverse", 0) else y
-        total = function(y, axis=0, dtype=y.dtype)
+        along = lambda part: tuple([slice(None)] * axis + [part])  # noqa: E731
+        back = along(slice(None, None, -1 if node.attr("reverse", 0) else 1))
+        y = wide(x)[back]
+        total = function(y, axis=axis, dtype=y.dtype)
         if node.attr("exclusive", 0):
-            total = np.concatenate([first(total[:1]), total[:-1]])
-        total = total[::-1] if node.attr("reverse", 0) else total
-        return [np.moveaxis(total, 0, axis).astype(x.dtype)]
+            total = np.concatenate([first(total[along(slice(0, 1))]), total[along(slice(0, -1))]], axis)
+        return [total[back].astype(x.dtype)]
 
     return run
 

@@ -107,7 +107,13 @@ def _trailing_axes(node: Node, x: Value) -> int | Refusal:
 
 
 def _check_epsilon(match: Match) -> Refusal | None:
-    shifted = match.node("shifted")
+    shifted, x = match.node("shifted"), match["x"]
+    if x.dtype == np.float16:
+        reason = (
+            f"{shifted.label}: in half precision the squares overflow from 256 on, and the result is 0 there; the "
+            "normalisation operators work in single precision, where it is not"
+        )
+        return Refusal(reason, x, "would apply if the squares were taken in float32 (a Cast before them, one after)")
     if shifted.output.shape is None or match["x"].shape is None:
         return Refusal(f"{shifted.label}: its shape is not known", shifted)
     if len(shifted.output.shape) != len(match["x"].shape):
@@ -167,8 +173,8 @@ LAYER_NORM = RewriteRule(
     Before: %d = Sub(%x, ReduceMean(%x, [-1])); %y = Div(%d, Sqrt(Add(ReduceMean(Pow(%d, 2), [-1]), 1e-5)))
     After:  %y = LayerNormalization(%x, ones) {axis = -1, epsilon = 1e-5}
     The square as Pow or Mul; the root as Div, Reciprocal or Pow by -0.5. Scale and shift are taken in afterwards.
-    Refuses when: the axes are not the last ones, not kept, or differ; the rank is not known; the type is double; a
-    piece is used elsewhere.
+    Refuses when: the axes are not the last ones, not kept, or differ; the rank is not known; the type is double, or
+    half, whose squares overflow; a piece is used elsewhere.
     """,
 )
 

@@ -7,7 +7,9 @@ know stays an opaque node.
 from autofusion_frontend_onnx.converters.microsoft import (  # noqa: F401  (imported to register)
     activation,
     attention,
+    blocks,
     contraction,
+    group_query,
     normalisation,
     quantised,
     recurrent,
