@@ -19,7 +19,7 @@ from autofusion.numerics import Numerics
 from autofusion.plugins.records import describe
 from autofusion.plugins.registry import Registry, default_registry
 from autofusion.rules.rule import Level
-from autofusion.runtime.config import Settings, locked_settings, read_settings
+from autofusion.runtime.config import Settings, environment_settings, locked_settings, read_settings
 from autofusion.runtime.context import Context
 from autofusion.runtime.executor import static_key
 from autofusion.runtime.session import Session
@@ -87,7 +87,8 @@ def compile(
     the reference kernels: ``exact`` (not by a bit), ``reassociated`` (the same arithmetic in another order) or
     ``approximate`` (the default: other algorithms with a bounded error as well). ``config`` is a settings file (see
     ``runtime/config.py``), by default the one that the environment variable AUTOFUSION_CONFIG names; what is switched
-    off there adds to what is switched off here, and any other argument wins over it. ``priorities`` maps rules to bands
+    off there adds to what is switched off here, and any other argument wins over it; so do AUTOFUSION_LEVEL,
+    AUTOFUSION_THREADS and AUTOFUSION_NUMERICS, for a program that states none. ``priorities`` maps rules to bands
     (``early``) or numbers. Under a lock (environment variable AUTOFUSION_LOCK) its settings come below all of these,
     and the machine is the one that was locked.
     """
@@ -105,7 +106,8 @@ def compile(
         memory_budget,
         numerics,
         None if only_sites is None else tuple(only_sites),
-    ).over(read_settings(config, registry.rule_packs))
+    ).over(environment_settings())
+    settings = settings.over(read_settings(config, registry.rule_packs))
     settings = settings.over(locked_settings(registry))
     threads = _threads(settings.threads)
     graph = (

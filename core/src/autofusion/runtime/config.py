@@ -16,7 +16,8 @@
     [switch_names]
     OurOwnFusionPass = ["pointwise.region"]
 
-Other tables belong to other tools and are left alone; a key of these two that is not known is an error.
+Other tables belong to other tools and are left alone; a key of these two that is not known is an error. Environment
+variables state the level, threads and numerics of every compilation whose arguments state none (``OVERRIDES``).
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from autofusion.runtime.cann import PassNames, pass_names, read_switches
 
 VARIABLE = "AUTOFUSION_CONFIG"
 """Environment variable: the settings file of every compilation that states none."""
+OVERRIDES = {"level": "AUTOFUSION_LEVEL", "threads": "AUTOFUSION_THREADS", "numerics": "AUTOFUSION_NUMERICS"}
+"""Environment variables, each in the place of one setting: they win over files, and arguments win over them."""
 _KINDS: dict[str, tuple[type, ...]] = {
     "level": (str,),
     "threads": (int,),
@@ -96,6 +99,17 @@ def read_settings(path: str | os.PathLike[str] | None, packs: Sequence[RulePack]
     except tomllib.TOMLDecodeError as error:
         raise OptionError(f"'{file}' is no TOML file: {error}") from error
     return _settings(data, file, packs)
+
+
+def environment_settings() -> Settings:
+    """What the environment variables of ``OVERRIDES`` say; raise OptionError (naming the variable) for a bad number."""
+    stated = {key: os.environ.get(name) or None for key, name in OVERRIDES.items()}
+    try:
+        threads = None if stated["threads"] is None else int(stated["threads"])
+    except ValueError as error:
+        what = f"{OVERRIDES['threads']} is '{stated['threads']}', expected a whole number of at least 1"
+        raise OptionError(what) from error
+    return Settings(level=stated["level"], threads=threads, numerics=stated["numerics"])
 
 
 def locked_settings(registry: Registry) -> Settings:

@@ -147,7 +147,7 @@ class Runs:
 
     def _commanded(self, variant: Variant) -> tuple[str, str]:
         """Run the user's command with the variant as its settings; what it exits with other than 0 is a failure."""
-        from autofusion.runtime.config import VARIABLE, Settings, write_settings
+        from autofusion.runtime.config import OVERRIDES, VARIABLE, Settings, write_settings
 
         own = self.request.settings
         settings = Settings(
@@ -158,14 +158,17 @@ class Runs:
             disable_sites=tuple(own.get("disable_sites", ())),
             disable_kernels=(*own.get("disable_kernels", ()), *variant.disable_kernels),
             memory_budget=own.get("memory_budget"),
+            numerics=own.get("numerics"),
             only_sites=variant.only_sites,
         )
         file = Path(self.request.folder) / "variant.toml"
         file.write_text(write_settings(settings), encoding="utf-8")
+        # What the environment states would win over the file.
+        environ = {k: v for k, v in (os.environ | dict(self.environ)).items() if k not in OVERRIDES.values()}
         child = subprocess.Popen(
             self.command,
             shell=True,  # the user's own command line, as they would type it
-            env={**os.environ, **self.environ, VARIABLE: str(file)},
+            env={**environ, VARIABLE: str(file)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
