@@ -167,7 +167,7 @@ def test_options_that_count(gemm: Path, monkeypatch: pytest.MonkeyPatch) -> None
         found = session(ours, gemm, sess_options=options)
         assert found.get_session_options() is options
         context = found._session.context
-        return context.options.level.name, context.target.threads, context.options.numerics
+        return context.options.level.name, context.target.threads, context.options.numerics.value
 
     assert made() == ("OFF", 1, "approximate")
     monkeypatch.setenv("AUTOFUSION_LEVEL", "basic")  # the program cannot be changed, so its user has the last word

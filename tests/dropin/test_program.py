@@ -111,7 +111,7 @@ def test_the_environment_states_options(folder: Path) -> None:
     (folder / "options.py").write_text(
         "import onnxruntime\n"
         "context = onnxruntime.InferenceSession('gemm.onnx')._session.context\n"
-        "print(context.options.level.name, context.target.threads, context.options.numerics)\n"
+        "print(context.options.level.name, context.target.threads, context.options.numerics.value)\n"
     )
     environ = {"AUTOFUSION_LEVEL": "basic", "AUTOFUSION_THREADS": "1", "AUTOFUSION_NUMERICS": "exact"}
     assert start(folder, "options.py", **environ).stdout == "BASIC 1 exact\n"
