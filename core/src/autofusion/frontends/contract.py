@@ -45,7 +45,8 @@ class Frontend(Protocol):
 
     ``load`` returns a graph in the IR's operators (older operator versions are upgraded, layouts made explicit,
     captures of subgraphs made operands), with every node's ``origin`` set to its source names; it raises
-    ModelError (naming file, node, what was expected) for anything it cannot read.
+    ModelError (naming file, node, what was expected) for anything it cannot read. Where the format has texts about the
+    model, or a signature that the graph's differs from, ``load`` sets the graph's ``description``.
     """
 
     name: str

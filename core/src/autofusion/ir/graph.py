@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from autofusion.errors import GraphError
+from autofusion.ir.description import Description
 from autofusion.ir.types import TensorType, Type, of_array
 
 FUSED = "Fused"
@@ -179,10 +180,14 @@ class Node:
 
 
 class Graph:
-    """Inputs, nodes and outputs; the node order is topological after ``sort``."""
+    """Inputs, nodes and outputs; the node order is topological after ``sort``.
+
+    ``description`` is what the model file says about itself, if its frontend tells; copies of a graph have none.
+    """
 
     def __init__(self, name: str = "graph") -> None:
         self.name = name
+        self.description: Description | None = None
         self.inputs: list[Value] = []
         self.output_names: list[str] = []
         self._outputs: list[Value] = []

@@ -77,6 +77,14 @@ class Session:
         self._agree({v.name: x.shape for v, x in arrays if v.name in inputs and isinstance(x, np.ndarray)})
         return given
 
+    def check(self, name: str, given: Any) -> None:
+        """Raise InputError unless ``given`` alone, whatever the other inputs are, fits the input ``name``."""
+        for value in self.graph.inputs:
+            if value.name == name:
+                _checked(value, given)
+                return
+        raise InputError(f"the model has no input '{name}'; expected {self._signature()}")
+
     def prepare(self, shapes: Mapping[str, tuple[int, ...]]) -> Stage:
         """Compile for these input shapes now. Inputs that are left out need static declared shapes or defaults."""
         names = [v.name for v in self.graph.inputs]

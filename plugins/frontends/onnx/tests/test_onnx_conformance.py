@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +16,8 @@ CASES = Path(__file__).parents[4] / "tests" / "cases"
 
 def _model(folder: Path) -> Model:
     with np.load(folder / "inputs.npz") as inputs, np.load(folder / "expected.npz") as expected:
-        return Model(folder / "model.onnx", dict(inputs), dict(expected), rtol=1e-4)
+        rtol = max(1e-4, json.loads((folder / "case.json").read_text())["rtol"])
+        return Model(folder / "model.onnx", dict(inputs), dict(expected), rtol=rtol)
 
 
 class TestOnnx(FrontendTests):

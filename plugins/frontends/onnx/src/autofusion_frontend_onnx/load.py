@@ -10,6 +10,7 @@ import onnx
 from autofusion.frontends import LoadOptions, ModelError, OptionError, nearest
 from autofusion.ir.graph import Graph
 from autofusion_frontend_onnx import proto
+from autofusion_frontend_onnx.description import description
 from autofusion_frontend_onnx.functions import functions_of
 from autofusion_frontend_onnx.scope import Model, Scope
 from autofusion_frontend_onnx.survey import survey
@@ -28,6 +29,7 @@ def import_model(source: onnx.ModelProto, path: Path, options: LoadOptions) -> G
         names = survey(source)
         model = Model(path, source.ir_version, functions_of(source), names)
         graph = Graph(source.graph.name or path.stem)
+        graph.description = description(source)
         scope = Scope(model, graph, proto.opsets(source.opset_import, source.ir_version, f"'{path}'"))
         scope.graph_of(source.graph, options.outputs)
         if options.inputs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,20 @@ def opsets(imports: Any, ir_version: int, what: str) -> dict[str, int]:
     return found
 
 
-def value_type(proto: onnx.TypeProto) -> Type | None:
+def known_dim(dim: onnx.TensorShapeProto.Dimension) -> Dim:
+    """A dim as the IR may rely on it: names that exporters give to unrelated dims are no symbols."""
+    stated = stated_dim(dim)
+    return None if isinstance(stated, str) and stated.strip() in _NOT_SYMBOLS else stated
+
+
+def stated_dim(dim: onnx.TensorShapeProto.Dimension) -> Dim:
+    """A dim as the file states it."""
+    if dim.HasField("dim_value"):
+        return dim.dim_value if dim.dim_value >= 0 else None
+    return dim.dim_param or None
+
+
+def value_type(proto: onnx.TypeProto, dim: Callable[[onnx.TensorShapeProto.Dimension], Dim] = known_dim) -> Type | None:
     """The IR's type; None for what it has no type for (maps, opaque values), or where nothing is said."""
     match proto.WhichOneof("value"):
         case "tensor_type":
@@ -80,20 +94,14 @@ def value_type(proto: onnx.TypeProto) -> Type | None:
                 return None
             if not proto.tensor_type.HasField("shape"):
                 return TensorType(dtype, None)
-            return TensorType(dtype, tuple(_dim(d) for d in proto.tensor_type.shape.dim))
+            return TensorType(dtype, tuple(dim(d) for d in proto.tensor_type.shape.dim))
         case "sequence_type":
-            element = value_type(proto.sequence_type.elem_type)
+            element = value_type(proto.sequence_type.elem_type, dim)
             return None if element is None else SequenceType(element)
         case "optional_type":
-            element = value_type(proto.optional_type.elem_type)
+            element = value_type(proto.optional_type.elem_type, dim)
             return None if element is None else OptionalType(element)
     return None
-
-
-def _dim(dim: Any) -> Dim:
-    if dim.HasField("dim_value"):
-        return dim.dim_value if dim.dim_value >= 0 else None
-    return None if dim.dim_param.strip() in _NOT_SYMBOLS else dim.dim_param
 
 
 def merge(inferred: Type | None, declared: Type | None) -> Type | None:
