@@ -25,27 +25,23 @@ def command(threads: int | None, output: Path, seconds: float) -> None:
     MobileNetV3-Small has many small operators, ResNet-18 few large ones. Prints the latencies and their ratio, how far
     the outputs are apart, and what was decided; writes the models and the full reports to a folder. Needs no network.
     """
-    from rich.console import Console
-
     from autofusion.errors import PluginError
     from autofusion.frontends.contract import Exporter
     from autofusion.plugins.registry import default_registry
     from autofusion.tools.demo.mobilenet import mobilenet_v3_small
     from autofusion.tools.demo.resnet import resnet18
 
-    console = Console(stderr=True)
     frontend = default_registry().frontend("onnx")
     if not isinstance(frontend, Exporter):
         raise PluginError("the installed ONNX frontend cannot write models; upgrade autofusion-frontend-onnx")
     output.mkdir(parents=True, exist_ok=True)
     for title, network in (("MobileNetV3-Small", mobilenet_v3_small), ("ResNet-18", resnet18)):
-        with console.status(f"writing {title}"):
-            graph = network()
-            model = output / f"{graph.name}.onnx"
-            frontend.export(graph, model, inline=True)
-        with console.status(f"compiling {title}, then measuring level off and full in turns"):
-            for line in _compare(title, model, seconds, threads):
-                click.echo(line)
+        graph = network()
+        model = output / f"{graph.name}.onnx"
+        frontend.export(graph, model, inline=True)
+        click.echo(f"compiling {title}, then measuring level off and full in turns ...", err=True)
+        for line in _compare(title, model, seconds, threads):
+            click.echo(line)
 
 
 def _compare(title: str, model: Path, seconds: float, threads: int | None) -> Iterator[str]:
