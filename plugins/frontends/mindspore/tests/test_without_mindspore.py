@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import autofusion as af
 from autofusion.errors import PluginError
-from autofusion.frontends.contract import LoadOptions
+from autofusion.frontends import LoadOptions
 from autofusion_frontend_mindspore.frontend import MindsporeFrontend
 
 for case in map(Path, sys.argv[1:]):
