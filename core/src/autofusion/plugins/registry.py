@@ -21,7 +21,7 @@ from autofusion.plugins.contents import faults
 from autofusion.plugins.converters import Converters
 from autofusion.plugins.discovery import CONVERTERS, Discovery, converter_groups, discover, report
 from autofusion.plugins.hookspecs import GROUPS
-from autofusion.plugins.lock import Lock
+from autofusion.plugins.lock import VARIABLE, Lock, read
 from autofusion.plugins.records import PluginRecord, Status, describe
 from autofusion.plugins.watchdog import limit, within
 from autofusion.rules.rule import Rule, RulePack
@@ -220,6 +220,7 @@ class Registry:
         failed |= _clashes(provided)
         self._provided |= {(group, name): items for name, items in provided.items() if name not in failed}
         self._fail(group, failed)
+        self._require_locked_kinds(group)
         return [item for name in names if name not in failed for item in provided[name]]
 
     def _fail(self, group: str, failed: Mapping[str, tuple[Status, str]]) -> None:
@@ -234,6 +235,16 @@ class Registry:
         report(changed, self._environ)
         if self.lock_file is not None:
             self.lock_file.require_loaded(changed)
+
+    def _require_locked_kinds(self, group: str) -> None:
+        """What packs say of fused kinds must be what the lock says: kernels are chosen by it."""
+        if self.lock_file is None or group == _FRONTENDS:
+            return
+        for record in self._discovered().records:
+            items = self._provided.get((group, record.name), ()) if record.group == group else ()
+            kinds = {kind.name: kind.version for item in items for kind in item.kinds}
+            emits, implements = (kinds, {}) if group == _RULES else ({}, kinds)
+            self.lock_file.require_kinds(record.dist, emits, implements)
 
     def _not_loaded(self, group: str) -> str:
         """A sentence on installed plugins of ``group`` that are not loaded: the likely cause of whatever is missing."""
@@ -296,13 +307,28 @@ def _clashes(provided: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Status, s
     return found
 
 
-@functools.cache
 def default_registry() -> Registry:
-    """The registry of this environment, made once; it keeps to the lock that ``AUTOFUSION_LOCK`` names, if any.
+    """The registry of this environment; it keeps to the lock that ``AUTOFUSION_LOCK`` names, if any.
 
-    Raises PluginError if that file is no lock.
+    Raises PluginError if that file is not a lock.
     """
-    from autofusion.plugins.lock import VARIABLE, read
+    return registry_for(os.environ.get(VARIABLE))
 
-    path = os.environ.get(VARIABLE)
+
+def registry_for(lock: str | os.PathLike[str] | None) -> Registry:
+    """The registry that keeps to the lock at this path (None: to no lock), made once for each content of the file.
+
+    Raises PluginError if the file is not a lock.
+    """
+    if not lock:
+        return _registry("", "")
+    path = Path(lock).resolve()
+    try:
+        return _registry(str(path), path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return Registry(lock=read(path))  # says what is wrong
+
+
+@functools.lru_cache(maxsize=8)
+def _registry(path: str, content: str) -> Registry:
     return Registry(lock=read(Path(path)) if path else None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from autofusion.cost.detect import usable_cores
 from autofusion.cost.model import CostModel
-from autofusion.errors import PLUGIN_FAULTS, AutofusionError, ModelError
+from autofusion.errors import PLUGIN_FAULTS, AutofusionError, ModelError, OptionError
 from autofusion.frontends.contract import LoadOptions
 from autofusion.fusion.kernel_switches import KernelSwitches
 from autofusion.fusion.rule_switches import Switches
@@ -18,7 +18,7 @@ from autofusion.ir.specialise import specialise
 from autofusion.kernels.target import Target
 from autofusion.options import Options, from_environment, state
 from autofusion.plugins.records import describe
-from autofusion.plugins.registry import Registry, default_registry
+from autofusion.plugins.registry import Registry, default_registry, registry_for
 from autofusion.runtime.config import locked_settings, read_settings
 from autofusion.runtime.context import Context
 from autofusion.runtime.executor import static_key
@@ -67,6 +67,7 @@ def compile(
     target: Target | None = None,
     registry: Registry | None = None,
     config: str | PathLike[str] | None = None,
+    lock: str | PathLike[str] | None = None,
     **options: Any,
 ) -> Session:
     """Compile a model and return its session.
@@ -78,14 +79,17 @@ def compile(
     ``threads``, ``numerics``, ``disable`` and so on. ``config`` is a settings file (see ``runtime/config.py``), by
     default the one that the environment variable AUTOFUSION_CONFIG names. Every option may also come from a variable
     of its own (AUTOFUSION_LEVEL). What is switched off anywhere adds up; otherwise arguments win over the environment,
-    that over the settings file, and all over a lock (AUTOFUSION_LOCK), whose machine is the target too.
+    that over the settings file, and all over a lock, whose machine is the target too: the file that ``lock`` names, by
+    default the one that AUTOFUSION_LOCK does.
 
     Raises ModelError for a model that cannot be read, OptionError for an option that does not exist or has a wrong
     value, InputError for ``shapes`` that do not fit the model, PluginError if the environment is not what a lock says.
     """
     from autofusion.cost.store import current
 
-    registry = registry or default_registry()
+    if lock is not None and registry is not None:
+        raise OptionError("state either 'lock' or 'registry': a registry keeps to the lock that it was made with")
+    registry = registry or (default_registry() if lock is None else registry_for(lock))
     chosen = Options.of(
         locked_settings(registry),
         read_settings(config, registry.rule_packs),
