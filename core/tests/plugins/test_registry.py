@@ -61,7 +61,7 @@ def test_no_such_file() -> None:
         ("m.pb", "install autofusion-frontend-onnx or autofusion-frontend-tensorflow"),
         ("m.pbtxt", "install autofusion-frontend-tensorflow"),
         ("m.MINDIR", "install autofusion-frontend-mindspore"),
-        ("m.tflite", r"a '\.tflite' file\)\. Loaded frontends: a \(\.a \.both\)"),
+        ("m.tflite", r"a '\.tflite' file\); it is a text file\. Loaded frontends: a \(\.a \.both\)"),
         ("m", "a file without a suffix"),
     ],
 )
