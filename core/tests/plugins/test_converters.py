@@ -94,4 +94,3 @@ def test_pinned_by_a_lock(monkeypatch: pytest.MonkeyPatch, module: types.ModuleT
     nothing = found(monkeypatch, *points, pins={})
     assert nothing.names == []
     assert {r.status for r in nothing.records} == {Status.UNPINNED}
-

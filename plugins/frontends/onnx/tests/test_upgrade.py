@@ -150,8 +150,8 @@ def test_unknown_operators() -> None:
         load(model([helper.make_node("Rellu", ["x"], ["y"], "n")], inputs, ["y"]))
     with pytest.raises(ModelError, match="first appears in operator set 20"):
         load(model([node("Gelu")], inputs, ["y"]))
-    with pytest.raises(ModelError, match="unknown attribute 'alfa'; did you mean 'alpha'"):
-        load(model([node("LeakyRelu", alfa=0.1)], inputs, ["y"]))
+    with pytest.raises(ModelError, match="unknown attribute 'alpa'; did you mean 'alpha'"):
+        load(model([node("LeakyRelu", alpa=0.1)], inputs, ["y"]))
     with pytest.raises(ModelError, match="2 operands; expected 1"):
         load(model([node("Relu", ("x", "x"))], inputs, ["y"]))
     with pytest.raises(ModelError, match="'alpha' has type 2; expected FLOAT"):
