@@ -83,7 +83,7 @@ class Interpreter:
             return self.call_graph(callee.graph, (*callee.given, *args), origin)
         if isinstance(callee, Choice):
             return call_choice(self, callee, args, origin)
-        raise ModelError(f"node '{origin}' calls {describe(callee)}, which is no function")
+        raise ModelError(f"node '{origin}' calls {describe(callee)}, which is not a function")
 
     def call_graph(self, name: str, args: tuple[Any, ...], origin: str) -> Any:
         """Call a function graph: follow it, begin a loop at one that calls itself, or go on with one that runs."""

@@ -176,7 +176,7 @@ def _iteration(loop: Loop, first: list[Any], types: list[Type | None], origin: s
     result = body.execute(outside.program.functions[loop.header], begun, origin)
     if not isinstance(result, Jump):
         raise ModelError(
-            f"graph '{loop.header}', called by node '{origin}', calls itself in a way that is no loop; "
+            f"graph '{loop.header}', called by node '{origin}', calls itself in a way that is not a loop; "
             "recursion in general cannot be read"
         )
     return body, result

@@ -44,7 +44,7 @@ class Library:
             node, _, rest = text.partition(":")
             result, _, index = rest.rpartition(":")
             if node not in operators or not index.isdigit():
-                raise ModelError(f"function '{name}' reads '{text}', which is none of its nodes or arguments")
+                raise ModelError(f"function '{name}' reads '{text}', which is not one of its nodes or arguments")
             return node, self._offset(operators[node], result, name, node) + int(index)
 
         nodes = {
