@@ -145,8 +145,9 @@ def test_what_is_missing_is_named(folder: Path) -> None:
 
 
 CONVERTERS = """
-from autofusion.plugins.converters import Converters
-print([(r.dist, r.version, str(r.status), r.detail) for r in Converters("onnx").records if r.dist == "af-converter"])
+from autofusion.plugins.registry import default_registry
+found = default_registry().converters("onnx").records
+print([(r.dist, r.version, str(r.status), r.detail) for r in found if r.dist == "af-converter"])
 """
 
 

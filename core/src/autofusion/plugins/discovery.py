@@ -19,6 +19,7 @@ from packaging.utils import canonicalize_name
 
 from autofusion._version import __version__
 from autofusion.errors import PLUGIN_FAULTS, PluginError
+from autofusion.frontends.contract import CONVERTER_GROUP
 from autofusion.hooks import PROJECT
 from autofusion.plugins import hookspecs
 from autofusion.plugins.records import LOG, PluginRecord, Status, describe
@@ -28,8 +29,6 @@ SUBSET = "AUTOFUSION_PLUGINS"
 """Environment variable: comma-separated plugin or distribution names to load; empty for none."""
 STRICT = "AUTOFUSION_STRICT"
 """Environment variable: ``1`` makes any plugin that is not loaded an error."""
-CONVERTERS = "autofusion.converters."
-"""Prefix of the groups of operator converters (see ``plugins/converters.py``); the rest is a frontend's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ def installed(groups: Iterable[str] = tuple(hookspecs.GROUPS)) -> list[Installed
 
 def converter_groups() -> list[str]:
     """The groups of operator converters that this environment has entry points of, one a frontend."""
-    return sorted(group for group in metadata.entry_points().groups if group.startswith(CONVERTERS))
+    return sorted(group for group in metadata.entry_points().groups if group.startswith(CONVERTER_GROUP))
 
 
 def discover(pins: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None) -> Discovery:

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from autofusion.errors import PLUGIN_FAULTS, ModelError, OptionError, PluginError, nearest
-from autofusion.frontends.contract import Adviser, Frontend
+from autofusion.frontends import filetype
+from autofusion.frontends.contract import CONVERTER_GROUP, Adviser, Frontend
 from autofusion.kernels.contract import KernelPack
 from autofusion.kernels.target import Target
 from autofusion.plugins.contents import faults
-from autofusion.plugins.converters import Converters
-from autofusion.plugins.discovery import CONVERTERS, Discovery, converter_groups, discover, report
+from autofusion.plugins.converters import InstalledConverters
+from autofusion.plugins.discovery import Discovery, converter_groups, discover, report
 from autofusion.plugins.hookspecs import GROUPS
 from autofusion.plugins.lock import VARIABLE, Lock, read
 from autofusion.plugins.records import PluginRecord, Status, describe
@@ -28,13 +29,6 @@ from autofusion.rules.rule import Rule, RulePack
 
 _FRONTENDS, _RULES, _KERNELS = GROUPS
 
-_READERS = {
-    ".onnx": ("autofusion-frontend-onnx",),
-    ".pb": ("autofusion-frontend-onnx", "autofusion-frontend-tensorflow"),
-    ".pbtxt": ("autofusion-frontend-tensorflow",),
-    ".mindir": ("autofusion-frontend-mindspore",),
-}
-"""File suffix -> distributions that read it: only to say what to install."""
 _SAVED_MODEL = "saved_model.pb"
 
 
@@ -59,7 +53,8 @@ class Registry:
         self._given: dict[str, list[Any]] | None = None
         self._made: dict[Any, list[Any]] = {}
         self._provided: dict[tuple[str, str], list[Any]] = {}
-        self._extra: list[Converters] | None = None
+        self._groups: list[str] | None = None
+        self._converters: dict[str, InstalledConverters] = {}
 
     @classmethod
     def of(
@@ -109,15 +104,24 @@ class Registry:
         self._contents(_FRONTENDS, None)
         self._contents(_RULES, None)
         self._contents(_KERNELS, detect())
-        return [*self._discovered().records, *self._converters()]
+        return [*self._discovered().records, *self._added()]
 
-    def _converters(self) -> list[PluginRecord]:
+    def _added(self) -> list[PluginRecord]:
         """One record for every operator converter that a package adds to a frontend; none is imported."""
         with self._lock:
-            if self._extra is None:  # finding them reads the metadata of every distribution
-                names = [group.removeprefix(CONVERTERS) for group in converter_groups()]
-                self._extra = [Converters(name, self._environ, self._pins) for name in names]
-            return [r for converters in self._extra for r in converters.records]
+            if self._groups is None:  # finding them reads the metadata of every distribution
+                self._groups = [group.removeprefix(CONVERTER_GROUP) for group in converter_groups()]
+            found = [self.converters(name) for name in self._groups]
+        return [r for converters in found if converters is not None for r in converters.records]
+
+    def converters(self, frontend: str) -> InstalledConverters | None:
+        """What installed packages add to the frontend called ``frontend``; None for a registry of explicit lists."""
+        if self._given is not None:
+            return None
+        with self._lock:
+            if frontend not in self._converters:
+                self._converters[frontend] = InstalledConverters(frontend, self._environ, self._pins)
+            return self._converters[frontend]
 
     def provided(self, group: str, plugin: str) -> list[Any]:
         """What the plugin (the name of an entry point of ``group``) provides on this machine; empty if not loaded."""
@@ -254,23 +258,24 @@ class Registry:
         return "".join(f". Not loaded: {record}" for record in bad)
 
     def _unknown_kind(self, path: Path, likely: Sequence[Frontend]) -> str:
+        """The message about a file that no frontend recognises: what it is, and what to do, as far as anyone knows."""
         advice = _advice(self.frontends, path)
         if advice:
             return f"'{path}' cannot be read: it is {advice}"
         if likely:
             names = " nor ".join(f.name for f in likely)
             return f"'{path}' is not recognised, neither by {names}: is the file damaged?"
-        kind = f"{path.suffix!r} file" if path.suffix else "file without a suffix"
-        text = f"no loaded frontend reads '{path}' (a {kind})"
-        loaded = {f"autofusion-frontend-{f.name}" for f in self.frontends}
-        readers = tuple(r for r in _READERS.get(path.suffix.lower(), ()) if r not in loaded)
         if path.is_dir():
             saved = (path / _SAVED_MODEL).exists()
             text = f"no loaded frontend reads the folder '{path}'"
             text += "" if saved else f", which has no '{_SAVED_MODEL}' either"
-            readers = ("autofusion-frontend-tensorflow",) if saved else ()
-        if readers:
-            text += f"; install {' or '.join(readers)}"
+        else:
+            kind = f"{path.suffix!r} file" if path.suffix else "file without a suffix"
+            text = f"no loaded frontend reads '{path}' (a {kind})"
+            text += f"; it is {filetype.describe(filetype.head(path))}"
+        loaded = {f"autofusion-frontend-{f.name}" for f in self.frontends}
+        readers = [r for r in filetype.readers(path) if r not in loaded]
+        text += f"; install {' or '.join(readers)}" if readers else ""
         found = ", ".join(f"{f.name} ({' '.join(f.suffixes)})" for f in self.frontends) or "none"
         return f"{text}. Loaded frontends: {found}" + self._not_loaded(_FRONTENDS)
 

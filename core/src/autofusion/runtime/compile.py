@@ -48,7 +48,9 @@ def load(
     path = Path(model)
     frontend = registry.frontend_for(path)
     try:
-        return frontend.load(path, LoadOptions(tuple(inputs), tuple(outputs), key, signature, dict(shapes or {})))
+        added = registry.converters(frontend.name)
+        options = LoadOptions(tuple(inputs), tuple(outputs), key, signature, dict(shapes or {}), added)
+        return frontend.load(path, options)
     except AutofusionError:
         raise
     except PLUGIN_FAULTS as error:  # a frontend is a plugin: whose fault it is must be told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.metadata import version
 
 import numpy as np
 
@@ -25,7 +26,6 @@ from autofusion.kernels import (
     Target,
     TensorView,
 )
-from autofusion_kernels_reference import __version__
 from autofusion_kernels_reference.control import OPS as CONTROL
 from autofusion_kernels_reference.evaluate import function_of, is_known
 
@@ -38,7 +38,7 @@ class ReferencePack:
     """Runs every operator of the default domain, and any fused node by its body."""
 
     name = "reference"
-    version = __version__
+    version = version("autofusion-kernels-reference")
     kinds: Sequence[FusedKind] = (ANY_KIND,)
     oracle = True
     blocks: Sequence[int] = ()

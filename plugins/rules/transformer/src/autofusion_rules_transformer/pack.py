@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+
 from autofusion.rules import RulePack
 from autofusion_rules_transformer import (
     attention,
@@ -18,7 +20,7 @@ from autofusion_rules_transformer import (
 
 PACK = RulePack(
     name="transformer",
-    version="0.1.0",
+    version=version("autofusion-rules-transformer"),
     rules=(
         *layer_norm.RULES,
         *layer_norm_affine.RULES,

@@ -28,12 +28,12 @@ def _kind(node: SourceNode | None) -> str:
     return op if op in _OPS else ""
 
 
-def raised(body: Body) -> Body:
+def structurize(body: Body) -> Body:
     """``body`` without Switch, Merge and their like. Raise ModelError for what is neither a loop nor a conditional."""
     if not any(_kind(node) for node in body.nodes.values()):
         return body
     nodes = dict(body.nodes)
-    _raise_loops(nodes)
+    _structurize_loops(nodes)
     _Conditionals(nodes).run()
     return Body(body.name, nodes, body.arguments, body.results)
 
@@ -90,12 +90,12 @@ class _Frame:
     loop_condition: str
 
 
-def _raise_loops(nodes: dict[str, SourceNode]) -> None:
+def _structurize_loops(nodes: dict[str, SourceNode]) -> None:
     frames = _frames(nodes)
     while frames:
         rest = []
         for frame in frames:
-            if not _raise_loop(nodes, frame):
+            if not _structurize_loop(nodes, frame):
                 rest.append(frame)
         if len(rest) == len(frames):
             raise ModelError(f"loop '{rest[0].name}' is not built like a while loop of TensorFlow")
@@ -155,7 +155,7 @@ def _frame(
     return frame
 
 
-def _raise_loop(nodes: dict[str, SourceNode], frame: _Frame) -> bool:
+def _structurize_loop(nodes: dict[str, SourceNode], frame: _Frame) -> bool:
     """Replace one loop by a While node; False if a loop inside it is not replaced yet."""
     variables = [f"variable.{i}" for i in range(len(frame.merges))]
     outside = {enter: f"outside.{i}" for i, enter in enumerate(frame.invariants)}
@@ -188,7 +188,7 @@ def _raise_loop(nodes: dict[str, SourceNode], frame: _Frame) -> bool:
     gone = {*of_merge, *frame.switches, *frame.invariants, frame.loop_condition}
     gone |= {ref[0] for merge in frame.merges for ref in merge.inputs}
     _remove_downstream(nodes, gone)
-    bodies = {"cond": raised(condition), "body": raised(body)}
+    bodies = {"cond": structurize(condition), "body": structurize(body)}
     inputs = (*frame.initial, *frame.invariants.values())
     nodes[name] = SourceNode(name, "While", inputs, {}, bodies)
     return True

@@ -1,12 +1,13 @@
 """Evaluates small constant expressions while a graph is read.
 
-TensorFlow computes axes, permutations and shapes by operators (Range, Sub, Pack, StridedSlice of constants), where the
-IR wants numbers. Only what gives the same bits on every machine is evaluated here: moving elements, integers, and
-floating-point operations that are rounded correctly, on a few elements. All else is left to the engine's folding.
+Models compute axes, permutations and shapes by operators (an element of a shape, times two), where the IR wants
+numbers. Only what gives the same bits on every machine is evaluated here: moving elements, integers, and floating-point
+operations that are rounded correctly, on a few elements. All else is left to the engine's folding.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -94,27 +95,30 @@ def _gather(attrs: Attrs, inputs: Arrays) -> np.ndarray:
 
 def _divide(attrs: Attrs, inputs: Arrays) -> np.ndarray | None:
     a, b = _some(inputs, 0), _some(inputs, 1)
+    if a.dtype != b.dtype:
+        return None
     if a.dtype.kind not in "iu":
-        return np.divide(a, b)
+        return np.asarray(np.divide(a, b))
     if not b.all():
         return None
     quotient = np.abs(a) // np.abs(b)
-    return np.where((a < 0) != (b < 0), -quotient, quotient).astype(a.dtype)
+    return np.asarray(np.where((a < 0) != (b < 0), -quotient, quotient), a.dtype)
 
 
 def _modulo(attrs: Attrs, inputs: Arrays) -> np.ndarray | None:
     a, b = _some(inputs, 0), _some(inputs, 1)
-    if not b.all():
+    if a.dtype != b.dtype or not b.all():
         return None
-    return np.fmod(a, b) if attrs.get("fmod") else np.mod(a, b)
+    return np.asarray(np.fmod(a, b) if attrs.get("fmod") else np.mod(a, b))
 
 
 def _cast(attrs: Attrs, inputs: Arrays) -> np.ndarray | None:
-    x, to = _some(inputs, 0), np.dtype(attrs["to"])
+    x = _some(inputs, 0)
+    to: np.dtype[Any] = np.dtype(attrs["to"])
     if x.dtype.kind not in "biuf" or to.kind not in "biuf":
         return None
     if x.dtype.kind == "f" and to.kind in "iu":
-        info = np.iinfo(to)
+        info = np.iinfo(to.name)
         if not (np.isfinite(x).all() and (x >= float(info.min)).all() and (x < float(info.max)).all()):
             return None
     return x.astype(to)
@@ -166,6 +170,18 @@ def _plain(function: Callable[..., Any]) -> Callable[[Attrs, Arrays], np.ndarray
     return lambda attrs, inputs: np.asarray(function(*(_some(inputs, i) for i in range(len(inputs)))))
 
 
+def _of_one_type(function: np.ufunc) -> Callable[[Attrs, Arrays], np.ndarray | None]:
+    """Of two operands, or of any number for Max and Min; operands of several types are for inference to refuse."""
+
+    def folded(attrs: Attrs, inputs: Arrays) -> np.ndarray | None:
+        arrays = [_some(inputs, i) for i in range(len(inputs))]
+        if len({x.dtype for x in arrays}) != 1:
+            return None
+        return np.asarray(functools.reduce(function, arrays))
+
+    return folded
+
+
 _MOVES: dict[str, Callable[[Attrs, Arrays], np.ndarray | None]] = {
     "Identity": lambda attrs, inputs: _some(inputs, 0),
     "Reshape": _reshape,
@@ -175,28 +191,28 @@ _MOVES: dict[str, Callable[[Attrs, Arrays], np.ndarray | None]] = {
 }
 _ARITHMETIC: dict[str, Callable[[Attrs, Arrays], np.ndarray | None]] = {
     "Abs": _plain(np.abs),
-    "Add": _plain(np.add),
-    "And": _plain(np.logical_and),
+    "Add": _of_one_type(np.add),
+    "And": _of_one_type(np.logical_and),
     "Cast": _cast,
     "Ceil": _plain(np.ceil),
     "Concat": lambda attrs, inputs: np.concatenate([_some(inputs, i) for i in range(len(inputs))], attrs["axis"]),
     "ConstantOfShape": _filled,
     "Div": _divide,
-    "Equal": _plain(np.equal),
+    "Equal": _of_one_type(np.equal),
     "Expand": _expand,
     "Floor": _plain(np.floor),
     "Gather": _gather,
-    "Greater": _plain(np.greater),
-    "GreaterOrEqual": _plain(np.greater_equal),
-    "Less": _plain(np.less),
-    "LessOrEqual": _plain(np.less_equal),
-    "Max": _plain(np.maximum),
-    "Min": _plain(np.minimum),
+    "Greater": _of_one_type(np.greater),
+    "GreaterOrEqual": _of_one_type(np.greater_equal),
+    "Less": _of_one_type(np.less),
+    "LessOrEqual": _of_one_type(np.less_equal),
+    "Max": _of_one_type(np.maximum),
+    "Min": _of_one_type(np.minimum),
     "Mod": _modulo,
-    "Mul": _plain(np.multiply),
+    "Mul": _of_one_type(np.multiply),
     "Neg": _plain(np.negative),
     "Not": _plain(np.logical_not),
-    "Or": _plain(np.logical_or),
+    "Or": _of_one_type(np.logical_or),
     "Range": _range,
     "ReduceMax": _reduce(np.maximum),
     "ReduceMin": _reduce(np.minimum),
@@ -204,7 +220,7 @@ _ARITHMETIC: dict[str, Callable[[Attrs, Arrays], np.ndarray | None]] = {
     "ReduceSum": _reduce(np.add),
     "Round": _plain(np.rint),
     "Slice": _slice,
-    "Sub": _plain(np.subtract),
+    "Sub": _of_one_type(np.subtract),
     "Tile": _tile,
     "Where": _plain(np.where),
 }
