@@ -12,11 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autofusion.fusion.facts import ints, scalar
-from autofusion.fusion.pattern import Match, op
-from autofusion.fusion.rule import Builder, Refusal, RewriteRule
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.operators import attribute
+from autofusion.rules import Builder, Match, Refusal, RewriteRule, ints, op, scalar
 
 
 class _Other(Exception):
