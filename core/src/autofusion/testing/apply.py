@@ -28,6 +28,7 @@ from autofusion.options import Options
 from autofusion.plugins.registry import default_registry
 from autofusion.refusal import Refusal
 from autofusion.rules.rule import RulePack
+from autofusion.runtime.control import MAKERS
 
 
 @functools.cache
@@ -43,7 +44,11 @@ def oracle() -> KernelPack:
 
 
 def run_node(node: Node, operands: Sequence[Any]) -> list[Any]:
-    """The results of ``node`` by the book (a fused node: by its body); KernelError if the oracle does not run it."""
+    """The results of ``node`` by the book (a fused node or control flow: by its bodies); KernelError if the oracle does
+    not run it.
+    """
+    if node.op in MAKERS:
+        return list(MAKERS[node.op](node, _Body)(operands))
     offers = oracle().offer(node, this_target())
     if isinstance(offers, Refusal):
         raise KernelError(f"pack '{oracle().name}' cannot run {node.label} ({node.op}): {offers.reason}")
@@ -61,6 +66,17 @@ def run_by_the_book(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:
         operands = [None if v is None else v.const if v.const is not None else values[v] for v in node.inputs]
         values |= dict(zip(node.outputs, run_node(node, operands), strict=False))
     return [v.const if v.const is not None else values[v] for v in graph.outputs]
+
+
+class _Body:
+    """A body of control flow, run by the book."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """The results for ``inputs``."""
+        return run_by_the_book(self._graph, dict(zip((v.name for v in self._graph.inputs), inputs, strict=True)))
 
 
 class FreeKernels:
