@@ -7,13 +7,13 @@ from pathlib import Path
 
 import onnx
 
-from autofusion.frontends import LoadOptions, ModelError, OptionError, nearest
+from autofusion.frontends import LoadOptions, ModelError, OptionError, UnsupportedOperatorError, nearest
 from autofusion.ir.graph import Graph
 from autofusion_frontend_onnx import proto
 from autofusion_frontend_onnx.description import description
 from autofusion_frontend_onnx.functions import functions_of
 from autofusion_frontend_onnx.scope import Model, Scope
-from autofusion_frontend_onnx.survey import survey
+from autofusion_frontend_onnx.survey import survey, unknown_operators
 
 
 def load_model(path: Path, options: LoadOptions | None = None) -> Graph:
@@ -39,10 +39,19 @@ def import_model(source: onnx.ModelProto, path: Path, options: LoadOptions) -> G
     except ModelError as error:
         if str(path) in str(error):
             raise
-        raise type(error)(f"'{path}': {error}") from error
+        raise type(error)(f"'{path}': {error}{_other_unknown(error, source)}") from error
     except RecursionError as error:
         raise ModelError(f"'{path}' is nested too deep to be read") from error
     return graph
+
+
+def _other_unknown(error: ModelError, source: onnx.ModelProto) -> str:
+    """If the error is about one unknown operator: all that are unknown, so that nobody finds them one by one."""
+    if not isinstance(error, UnsupportedOperatorError):
+        return ""
+    unknown = unknown_operators(source)
+    named = [name for name in unknown if f"'{name}'" not in str(error)]
+    return f". The model has other operators that are not known: {', '.join(named)}" if named else ""
 
 
 def _cut(scope: Scope, names: Sequence[str]) -> None:

@@ -11,6 +11,9 @@ from typing import Any
 import onnx
 
 from autofusion.frontends import ModelError
+from autofusion_frontend_onnx import proto
+from autofusion_frontend_onnx.registry import find_converter
+from autofusion_frontend_onnx.schemas import schema
 
 
 def survey(model: onnx.ModelProto) -> set[str]:
@@ -25,6 +28,25 @@ def survey(model: onnx.ModelProto) -> set[str]:
         _graphs(_nodes(function.node, what, set()))
         _attributes(function.attribute_proto, what)
     return names
+
+
+def unknown_operators(model: onnx.ModelProto) -> list[str]:
+    """The operators of the default domain that the model uses at a version that has none of that name, each once."""
+    versions = {proto.domain_name(entry.domain): entry.version for entry in model.opset_import}
+    own = {(proto.domain_name(f.domain), f.name) for f in model.functions}
+    found: dict[str, None] = {}
+    nodes: list[onnx.NodeProto] = [*model.graph.node, *(n for f in model.functions for n in f.node)]
+    while nodes:
+        node = nodes.pop(0)
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                nodes += body.node
+        version = versions.get("", 1)
+        if proto.domain_name(node.domain) or ("", node.op_type) in own or find_converter("", node.op_type, version):
+            continue
+        if schema(node.op_type, version) is None:
+            found[node.op_type] = None
+    return list(found)
 
 
 def _graphs(stack: list[onnx.GraphProto]) -> set[str]:
