@@ -6,10 +6,14 @@ know stays an opaque node.
 
 from autofusion_frontend_onnx.converters.microsoft import (  # noqa: F401  (imported to register)
     activation,
+    arrays,
     attention,
     blocks,
     contraction,
+    experts,
     group_query,
+    inverse,
+    mixers,
     normalisation,
     quantised,
     recurrent,

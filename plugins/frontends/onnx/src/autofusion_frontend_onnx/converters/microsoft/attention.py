@@ -24,6 +24,22 @@ def attention(call: Call) -> list[Value | None]:
     return self_attention(call, projected, call.operand(3), call.operand(4), call.operand(5))
 
 
+@converter("QAttention", domain=_MS)
+def quantised_attention(call: Call) -> list[Value | None]:
+    """As Attention, with an integer operand and integer weights, and a real bias and past."""
+    x, weights, bias = call.required(0), call.required(1), call.required(2)
+    if call.attr("do_rotary", 0) or call.attr("past_present_share_buffer", 0):
+        call.fail("rotary embeddings and shared caches are not supported")
+    x_zero, w_zero = (
+        None if call.operand(i) is None else call.emit("Reshape", call.operand(i), call.ints(shape))
+        for i, shape in ((6, []), (7, [-1]))
+    )
+    product = call.emit("MatMulInteger", x, weights, x_zero, w_zero)
+    scale = call.emit("Mul", call.required(3), call.required(4))
+    projected = call.emit("Mul", call.emit("Cast", product, to=call.dtype(bias)), scale)
+    return self_attention(call, call.emit("Add", projected, bias), call.operand(5), call.operand(8), None)
+
+
 def self_attention(
     call: Call, projected: Value, mask: Value | None, past: Value | None, added: Value | None
 ) -> list[Value | None]:
