@@ -5,6 +5,7 @@ from __future__ import annotations
 from autofusion.rules import RulePack
 from autofusion_rules_transformer import (
     attention,
+    attention_operator,
     einsum,
     gemm,
     layer_norm,
@@ -26,6 +27,7 @@ PACK = RulePack(
         *gemm.RULES,
         *einsum.RULES,
         *unflatten.RULES,
+        *attention_operator.RULES,
         *attention.RULES,
         *matmul.RULES,
         *norm_epilogue.RULES,
