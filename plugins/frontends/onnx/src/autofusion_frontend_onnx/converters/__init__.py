@@ -7,6 +7,7 @@ from autofusion_frontend_onnx.converters import (  # noqa: F401  (imported to re
     control,
     experimental,
     microsoft,
+    ml,
     newer,
     normalisation,
     pointwise,
