@@ -145,6 +145,21 @@ def test_tree_classifier(names: dict[str, Any], transform: str) -> None:
     _check("TreeEnsembleClassifier", _f32(30, 4), 2, post_transform=transform, **names, **forest)
 
 
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC"])
+def test_two_classes_of_one_score(transform: str) -> None:
+    common: dict[str, Any] = {"post_transform": transform}
+    names = {"classlabels_ints": [5, 2]}
+    _check("LinearClassifier", _f32(20, 4), 2, coefficients=_f32(4).tolist(), intercepts=[0.1], **names, **common)
+    for positive in (True, False):
+        forest = _forest("BRANCH_LEQ", "class", 1, False)
+        weights = np.array(forest["class_weights"]) / 2
+        forest["class_weights"] = (weights if positive else weights - 0.4).tolist()
+        forest["class_ids"] = [0] * len(weights)
+        if not positive or transform == "NONE":
+            names = {"classlabels_strings": ["no", "yes"]}
+            _check("TreeEnsembleClassifier", _f32(30, 4), 2, **names, **forest, **common)
+
+
 def test_forms_that_are_not_known_stay_with_their_reason() -> None:
     node = helper.make_node("Normalizer", ["x"], ["y"], domain="ai.onnx.ml", norm="L7")
     (left,) = load(model([node], {"x": _f32(2, 2)}, ["y"], domains={"ai.onnx.ml": 1})).nodes

@@ -33,6 +33,25 @@ def labels(call: Call, strings: str, integers: str) -> np.ndarray:
     return np.asarray(call.attr(integers), np.int64)
 
 
+def of_one_score(call: Call, score: Value, names: np.ndarray, *, threshold: float, rest: bool) -> tuple[Value, Value]:
+    """Labels [rows] and scores [rows, 2] of two classes with one score [rows, 1], that of the second class.
+
+    That of the first one is what lacks to one (``rest``, or LOGISTIC), or else the opposite.
+    """
+    kind = call.attr("post_transform", "NONE")
+    if kind not in ("NONE", "LOGISTIC"):
+        call.fail(f"post_transform '{kind}' of two classes with one score is not supported; expected NONE or LOGISTIC")
+    wins = call.emit("Greater", score, call.like(threshold, score, "threshold"))
+    place = call.emit("Cast", call.emit("Squeeze", wins, call.ints([1])), to=np.dtype(np.int64))
+    label = call.emit("Gather", call.const(names, names.dtype, "labels"), place, axis=0)
+    score = transformed(call, score)
+    if rest or kind == "LOGISTIC":
+        other = call.emit("Sub", call.like(1.0, score, "one"), score)
+    else:
+        other = call.emit("Neg", score)
+    return label, call.emit("Concat", other, score, axis=1)
+
+
 def _product(call: Call, rows: int) -> Value:
     x = as_float(call, call.required(0))
     if call.rank(x) == 1:
@@ -53,8 +72,8 @@ def regress(call: Call) -> list[Value]:
 def classify(call: Call) -> list[Value]:
     """The label of the best class of each row, and the scores of all classes [rows, classes]."""
     names = labels(call, "classlabels_strings", "classlabels_ints")
-    if len(np.asarray(call.attr("intercepts") or [])) == 1 and len(names) == 2:
-        call.fail("two classes with one row of coefficients are not supported")
+    if len(call.attr("intercepts") or []) == 1 and len(names) == 2:
+        return list(of_one_score(call, _product(call, 1), names, threshold=0.0, rest=True))
     scores = _product(call, len(names))
     best = call.emit("ArgMax", scores, axis=1, keepdims=0)
     label = call.emit("Gather", call.const(names, names.dtype, "labels"), best, axis=0)

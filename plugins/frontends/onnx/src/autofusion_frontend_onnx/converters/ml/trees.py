@@ -13,7 +13,7 @@ import numpy as np
 from autofusion.ir.dtypes import BOOL, F32
 from autofusion.ir.graph import Value
 from autofusion_frontend_onnx.call import Call
-from autofusion_frontend_onnx.converters.ml.linear import labels, transformed
+from autofusion_frontend_onnx.converters.ml.linear import labels, of_one_score, transformed
 from autofusion_frontend_onnx.registry import converter
 
 _ML = "ai.onnx.ml"
@@ -196,11 +196,26 @@ def classify(call: Call) -> list[Value]:
     """The label of the best class of each row, and the scores [rows, classes]."""
     names = labels(call, "classlabels_strings", "classlabels_int64s")
     if len(names) == 2 and len(set(call.attr("class_ids"))) == 1:
-        call.fail("two classes with the weights of one of them are not supported")
+        return _two_classes(call, names)
     y = _with_base(call, _scores(call, _listed_forest(call, "class", len(names)), "SUM"))
     best = call.emit("ArgMax", y, axis=1, keepdims=0)
     label = call.emit("Gather", call.const(names, names.dtype, "labels"), best, axis=0)
     return [label, transformed(call, y if y.dtype == np.float32 else call.emit("Cast", y, to=F32))]
+
+
+def _two_classes(call: Call, names: np.ndarray) -> list[Value]:
+    """Two classes whose leaves all speak of the same one."""
+    if call.attr("base_values") or call.attr("base_values_as_tensor") is not None:
+        call.fail("base values of two classes with one score are not supported")
+    if any(call.attr("class_ids")):
+        call.fail("weights for the second class alone are not supported; expected those of class 0, which stand for it")
+    forest = _listed_forest(call, "class", 1)
+    score = _scores(call, forest, "SUM")
+    score = score if score.dtype == np.float32 else call.emit("Cast", score, to=F32)
+    positive = not (np.nan_to_num(forest.weights) < 0).any()  # they are probabilities then
+    if positive and call.attr("post_transform", "NONE") != "NONE":
+        call.fail("a transformation of probabilities of two classes with one score is not supported")
+    return list(of_one_score(call, score, names, threshold=0.5 if positive else 0.0, rest=positive))
 
 
 @converter("TreeEnsemble", domain=_ML)
