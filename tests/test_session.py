@@ -11,7 +11,7 @@ import pytest
 
 import autofusion as af
 from autofusion.cost.detect import detect
-from autofusion.errors import InputError, OptionError, SizeWarning
+from autofusion.errors import InputError, KernelError, OptionError, SizeWarning
 from autofusion.ir.graph import Graph, Node
 from autofusion.ir.text import from_text
 from autofusion.kernels.contract import Offer, Operand
@@ -334,3 +334,19 @@ def test_a_kernel_that_fails_is_replaced_however_the_run_is_made(how: str, caplo
     np.testing.assert_allclose(outputs["y"], sigmoid(np.float32([[0, 0, 1, 2]])), rtol=1e-6)
     assert "fragile:relu" not in [step.kernel for step in session.plan.steps]
     assert "kernel 'relu' of pack 'fragile' 1.0 raised RuntimeError: no luck" in caplog.text
+
+
+def test_what_no_kernel_runs_is_named_at_once_with_the_reason_why_it_was_not_converted() -> None:
+    text = """
+graph @odd(%x: f32[2]) -> (f32[2], f32[2], f32[2], f32[2]) {
+  %a = my.ops::First(%x) {not_converted = "frobs are not supported"} : f32[2]
+  %b = my.ops::Second(%x) : f32[2]
+  %c = my.ops::Third(%x) : f32[2]
+  %d = my.ops::Third(%x) : f32[2]
+  return %a, %b, %c, %d
+}
+"""
+    with pytest.raises(KernelError, match=r"First.*not converted to standard operators, since frobs are not supported"):
+        af.compile(graph(text), threads=1)
+    with pytest.raises(KernelError, match=r"either: my\.ops::Second \('Second'\), my\.ops::Third \(2 nodes\)"):
+        af.compile(graph(text), threads=1)

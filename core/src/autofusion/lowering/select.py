@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from autofusion.errors import PLUGIN_FAULTS, KernelError
 from autofusion.fusion.kernel_switches import KernelSwitches
-from autofusion.ir.graph import Graph, Node, Value
+from autofusion.ir.graph import NOT_CONVERTED, Graph, Node, Value
 from autofusion.kernels.contract import PLAIN, KernelPack, Layout, Offer, storable
 from autofusion.kernels.target import Target
 from autofusion.lowering.concat import concat_offers
@@ -93,11 +93,28 @@ class Selector:
         self._chosen: dict[Node, Candidate] = {}
         self._outputs = set(graph.outputs)
         for node in self._nodes:
-            found, refusals = candidates(node, packs, target, price, switches)
-            if not found:
-                reasons = "; ".join(f"{pack}: {reason}" for pack, reason in refusals) or "no kernel pack is installed"
-                raise KernelError(f"no kernel runs {node.label} ({node.op}): {reasons}")
-            self._candidates[node], self._refusals[node] = found, refusals
+            self._candidates[node], self._refusals[node] = candidates(node, packs, target, price, switches)
+        missing = [node for node, found in self._candidates.items() if not found]
+        if missing:
+            raise KernelError(self._nothing_runs(missing))
+
+    def _nothing_runs(self, nodes: Sequence[Node]) -> str:
+        """What to say about nodes that no kernel runs: the first one at length, then every other operator once."""
+        first = nodes[0]
+        why = [f"{pack}: {reason}" for pack, reason in self._refusals[first]] or ["no kernel pack is installed"]
+        reason = first.attr(NOT_CONVERTED)
+        if reason:
+            why.insert(0, f"it was not converted to standard operators, since {reason}")
+        text = f"no kernel runs {first.label} ({first.op}): {'; '.join(why)}"
+        others: dict[str, list[Node]] = {}
+        for node in nodes:
+            if node.op != first.op:
+                others.setdefault(node.op, []).append(node)
+        listed = [
+            f"{op} ({len(found)} nodes)" if len(found) > 1 else f"{op} ('{found[0].name}')"
+            for op, found in others.items()
+        ]
+        return text + (f". No kernel runs these operators either: {', '.join(listed)}" if listed else "")
 
     def run(self) -> dict[Node, Choice]:
         """The choice for every node."""

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx_models import load, model, run
 
-from autofusion.errors import ModelError, OptionError
+from autofusion.errors import ModelError, OptionError, UnsupportedOperatorError
 from autofusion.frontends import LoadOptions
 from autofusion_frontend_onnx.frontend import OnnxFrontend
 
@@ -273,3 +273,17 @@ def test_reference_runs_the_model_itself(tmp_path: Path) -> None:
     assert np.array_equal(cut({"a": X["x"]})["y"], -X["x"])
     with pytest.raises(ModelError, match="cannot be run"):
         frontend.reference(path, LoadOptions())({"x": np.ones(3, np.int8)})
+
+
+def test_all_unknown_operators_are_named_at_once() -> None:
+    then = helper.make_graph([helper.make_node("Inner", [], ["t"])], "then", [], [onnx.ValueInfoProto(name="t")])
+    other = helper.make_graph([helper.make_node("Frob", [], ["e"])], "else", [], [onnx.ValueInfoProto(name="e")])
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Frob", ["a"], ["b"]),
+        helper.make_node("Widget", ["b"], ["c"]),
+        helper.make_node("If", ["x"], ["d"], then_branch=then, else_branch=other),
+        helper.make_node("Custom", ["d"], ["y"], domain="my.ops"),
+    ]
+    with pytest.raises(UnsupportedOperatorError, match=r"operators of the model are unknown: Frob .*Inner .*Widget"):
+        load(model(nodes, {"x": np.zeros(2, np.float32)}, ["y"], domains={"my.ops": 1}))

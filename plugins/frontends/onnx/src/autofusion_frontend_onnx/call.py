@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 class NotConvertible(ModelError):
-    """A converter does not know this form of a custom operator: the node stays opaque."""
+    """A converter does not know this form of a custom operator: the node stays opaque. ``reason`` names no node."""
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason or message
 
 
 class Call(frontends.Call):
@@ -52,7 +56,9 @@ class Call(frontends.Call):
 
     def fail(self, why: str) -> NoReturn:
         """Raise ModelError about this node; one of a custom operator then stays as it is."""
-        raise (NotConvertible if self.domain else ModelError)(f"{self.label}: {why}")
+        if self.domain:
+            raise NotConvertible(f"{self.label}: {why}", why)
+        raise ModelError(f"{self.label}: {why}")
 
     def without(self, *names: str, **more: Any) -> dict[str, Any]:
         """The attributes but for ``names``, plus ``more``."""

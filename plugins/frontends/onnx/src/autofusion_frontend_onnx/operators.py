@@ -10,7 +10,7 @@ import onnx
 
 from autofusion.frontends import DAMAGE, Converter, naming_node
 from autofusion.ir import operators
-from autofusion.ir.graph import Value
+from autofusion.ir.graph import NOT_CONVERTED, Value
 from autofusion_frontend_onnx.attributes import text
 from autofusion_frontend_onnx.bodies import import_bodies
 from autofusion_frontend_onnx.call import Call, NotConvertible
@@ -44,9 +44,9 @@ def _converted(call: Call, function: Converter | None) -> Value | Sequence[Value
     inputs, attrs, outputs = list(call.inputs), dict(call.attrs), list(call.outputs)
     try:
         return function(call)
-    except NotConvertible:
+    except NotConvertible as error:
         call.undo()
-        call.inputs, call.attrs, call.outputs = inputs, attrs, outputs
+        call.inputs, call.attrs, call.outputs = inputs, attrs | {NOT_CONVERTED: error.reason}, outputs
         return passed_through(call)
 
 

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from autofusion.rules import RulePack
 from autofusion_rules_transformer import (
     attention,
+    attention_operator,
     einsum,
     gemm,
     layer_norm,
@@ -30,6 +31,7 @@ PACK = RulePack(
         *einsum.RULES,
         *unflatten.RULES,
         *recurrent.RULES,
+        *attention_operator.RULES,
         *attention.RULES,
         *matmul.RULES,
         *norm_epilogue.RULES,

@@ -24,6 +24,22 @@ def attention(call: Call) -> list[Value | None]:
     return self_attention(call, projected, call.optional(3), call.optional(4), call.optional(5))
 
 
+@converter("QAttention", domain=_MS)
+def quantised_attention(call: Call) -> list[Value | None]:
+    """As Attention, with an integer operand and integer weights, and a real bias and past."""
+    x, weights, bias = call.operand(0), call.operand(1), call.operand(2)
+    if call.attr("do_rotary", 0) or call.attr("past_present_share_buffer", 0):
+        call.fail("rotary embeddings and shared caches are not supported")
+    x_zero, w_zero = (
+        None if call.optional(i) is None else call.emit("Reshape", call.operand(i), call.ints(shape))
+        for i, shape in ((6, []), (7, [-1]))
+    )
+    product = call.emit("MatMulInteger", x, weights, x_zero, w_zero)
+    scale = call.emit("Mul", call.operand(3), call.operand(4))
+    projected = call.emit("Mul", call.emit("Cast", product, to=call.dtype(bias)), scale)
+    return self_attention(call, call.emit("Add", projected, bias), call.optional(5), call.optional(8), None)
+
+
 def self_attention(
     call: Call, projected: Value, mask: Value | None, past: Value | None, added: Value | None
 ) -> list[Value | None]:

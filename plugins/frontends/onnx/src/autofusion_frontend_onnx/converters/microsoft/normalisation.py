@@ -87,6 +87,22 @@ def embed_layer_normalization(call: Call) -> list[Value | None]:
     return [y, count, total]
 
 
+@converter("QEmbedLayerNormalization", domain=_MS)
+def quantised_embed_layer_normalization(call: Call) -> list[Value | None]:
+    """As EmbedLayerNormalization, with integer tables, scale and shift: their scales and zero points follow."""
+    real = {
+        at: call.emit("DequantizeLinear", call.operand(at), *(_scalar(call, at + ahead) for ahead in (6, 11)))
+        for at in range(2, 7)
+        if call.optional(at) is not None
+    }
+    call.inputs = [real.get(i, call.optional(i)) for i in range(8)]
+    return embed_layer_normalization(call)[:2]
+
+
+def _scalar(call: Call, index: int) -> Value:
+    return call.emit("Reshape", call.operand(index), call.ints([]))
+
+
 @converter("GroupNorm", "SkipGroupNorm", domain=_MS)
 def group_norm(call: Call) -> list[Value | None]:
     """Group normalisation of channels-last or channels-first images, with an addend before and SiLU behind."""
