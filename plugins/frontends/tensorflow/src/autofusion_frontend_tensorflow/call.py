@@ -11,7 +11,7 @@ from autofusion import frontends
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.infer import infer_node, merge_types
 from autofusion.ir.types import TensorType
-from autofusion_frontend_tensorflow.sizes import known_dims
+from autofusion_frontend_tensorflow.sizes import known_dims, known_numbers
 
 _BY_SHAPE = {"ConstantOfShape": 0, "Expand": 1, "Reshape": 1}
 """Operators whose result has the shape that an operand says."""
@@ -72,3 +72,9 @@ class Call(frontends.Call):
             if value.type.rank != len(dims):
                 return
         value.type = merge_types(value.type, value.type.with_shape(dims))
+
+    def emit(self, op: str, *inputs: Value | None, **attrs: Any) -> Value:
+        """As every frontend's; what is a part of a shape that is known is a constant too."""
+        value = super().emit(op, *inputs, **attrs)
+        data = known_numbers(value)
+        return value if data is None else self.const(data, name=op)
