@@ -57,6 +57,8 @@ class Executor:
         self.graph = graph
         self._context = context
         self._stages: OrderedDict[Key, Stage] = OrderedDict()
+        self._last: tuple[list[Any], Stage] | None = None
+        """The stage that ran last, with the element types and shapes that it ran on."""
         self._exact: Executor | None = None
         self.renew_lock()
         renew_after_fork(self)
@@ -79,13 +81,23 @@ class Executor:
         """
         while True:
             try:
-                return act(self.stage(self.key(inputs)), inputs)
+                return act(self._stage_for(inputs), inputs)
             except NotFinite:
                 return self._without_approximations().attempt(inputs, act, replace_failing=replace_failing)
             except KernelFailure as failure:
                 if not replace_failing:
                     raise
                 self._recover(failure)
+
+    def _stage_for(self, inputs: Sequence[Any]) -> Stage:
+        """The plan for these inputs: at once if they are like those of the run before."""
+        given = [(x.dtype, x.shape) if isinstance(x, np.ndarray) else None for x in inputs]
+        last = self._last
+        if last is not None and last[0] == given:
+            return last[1]
+        stage = self.stage(self.key(inputs))
+        self._last = (given, stage)
+        return stage
 
     def _without_approximations(self) -> Executor:
         """The same graph, for runs in which an approximate kernel met what is not finite."""
@@ -98,6 +110,7 @@ class Executor:
         """Do without the kernel that failed: every plan is made again without it when it is next needed."""
         failure.pack.put_aside(failure.kernel, str(failure))
         with self._lock:
+            self._last = None
             self._stages.clear()
 
     def key(self, inputs: Sequence[Any]) -> Key:
@@ -115,6 +128,7 @@ class Executor:
     def stage(self, key: Key) -> Stage:
         """The plan for these input types, made if need be."""
         with self._lock:
+            self._last = None  # or that one would no longer be the last that was used
             found = self._stages.get(key)
             if found is None:
                 found = self._build(key)

@@ -24,6 +24,7 @@ from autofusion_kernels_cpu.native import interpreter
 from autofusion_kernels_cpu.native.jit import jit
 
 # About 50 us of spinning: longer than the gap between two runs in a loop, shorter than a scheduler's time slice.
+_STEPS, _STEP_COUNT, _TIMES = (each // 8 for each in (interpreter.STEPS, interpreter.STEP_COUNT, interpreter.TIMES))
 _SPINS = {True: 1000, False: 4000}
 # Pools with live workers. Strong references: the workers sleep on the pool's memory, so it must not go before they do.
 _running: set[Pool] = set()
@@ -92,19 +93,19 @@ class Pool:
         """Held during a run; a program patches its tables under it."""
         return self._lock
 
-    def run_locked(self, steps: np.ndarray, times: np.ndarray | None = None) -> None:
-        """Run a table, int64 [n, 4], with the lock held.
+    def run_locked(self, steps: int, count: int, times: int = 0) -> None:
+        """Run a table, int64 [count, 4] at the address ``steps``, with the lock held.
 
-        `times`, int64 [n + 1], receives the clock at the start and after each step.
+        `times`, the address of int64 [count + 1] or 0, receives the clock at the start and after each step.
         """
-        if not len(steps):
+        if not count:
             return
         if not self._started:
             self._start()
         words = self._words
-        words[interpreter.STEPS // 8] = steps.ctypes.data
-        words[interpreter.STEP_COUNT // 8] = len(steps)
-        words[interpreter.TIMES // 8] = 0 if times is None else times.ctypes.data
+        words[_STEPS] = steps
+        words[_STEP_COUNT] = count
+        words[_TIMES] = times
         self._run(self._address)
 
     def close(self) -> None:

@@ -91,6 +91,7 @@ class Program:
             # The caller may only go on when every thread has finished.
             table[-1, 3] = 1
         self._table = table
+        self._address_of_table = int(table.ctypes.data)
         self._slots = self._buffers.data
         self._last: tuple[int, ...] = ()
 
@@ -115,15 +116,18 @@ class Program:
 
         `addresses` has the address of each of the caller's arrays, by slot.
         """
-        table = self._table
+        table, address = self._table, self._address_of_table
         if start or stop is not None:
             low, high = np.searchsorted(self._owners, [start, self._kernel_count if stop is None else stop])
             table = table[low:high].copy()
             table[-1:, 3] = 1
-        with self.pool.lock:
+            address = int(table.ctypes.data)
+        pool = self.pool
+        with pool.lock:
             self._bind(addresses)
-            self.pool.run_locked(table)
-            self._check()
+            pool.run_locked(address, len(table))
+            if self._checks:
+                self._check()
 
     def _check(self) -> None:
         """Ask every kernel that has something to say, so that none of them remembers this run; raise the first."""
@@ -145,7 +149,7 @@ class Program:
         times = np.zeros(len(self.steps) + 1, np.int64)
         with self.pool.lock:
             self._bind(addresses)
-            self.pool.run_locked(self._table, times)
+            self.pool.run_locked(self._address_of_table, len(self._table), int(times.ctypes.data))
             with contextlib.suppress(NotFinite):  # which takes as long
                 self._check()
         return np.diff(times) / clock_hertz()
