@@ -161,7 +161,7 @@ PACKS: dict[Distribution, str] = {
         "kernel 'fast' of pack 'kernel-shape' 6.1 returned float32[1, 3], expected float32[2, 3]"
     ),
     kernel_pack("kernel-type", kernel="return 3"): (
-        "kernel 'fast' of pack 'kernel-type' 6.1 returned int results, not 1"
+        "kernel 'fast' of pack 'kernel-type' 6.1 returned int results, expected 1"
     ),
 }
 

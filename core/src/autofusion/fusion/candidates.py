@@ -11,11 +11,11 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence, S
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from autofusion.errors import PLUGIN_FAULTS
-from autofusion.fusion.kernels import Alone, Kernels, Priced, Unwilling
+from autofusion.faults import PLUGIN_FAULTS, require_own
+from autofusion.fusion.kernels import Kernels, Priced, UnfusedCost
 from autofusion.fusion.ledger import Ledger, Record, Verdict
 from autofusion.fusion.records import raised, record
-from autofusion.fusion.regions import Draft, Order, draft, sample
+from autofusion.fusion.regions import Draft, Order, draft, locate, sample
 from autofusion.fusion.rule_switches import BoundRule, Switches
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.refusal import Refusal
@@ -69,16 +69,16 @@ class Workshop:
     ledger: Ledger
     compared: set[tuple[str, int]] = field(default_factory=set)
     """(rule, identity of a price): places whose first alternative was the best; repeated blocks are compared once."""
-    alone: dict[Node, Alone] = field(default_factory=dict)
+    alone: dict[Node, UnfusedCost] = field(default_factory=dict)
 
-    def of(self, node: Node) -> Alone:
+    def of(self, node: Node) -> UnfusedCost:
         """What there is to know of an ordinary node."""
         found = self.alone.get(node)
         if found is None:
-            found = self.alone[node] = self.kernels.alone(node)
+            found = self.alone[node] = self.kernels.unfused(node)
         return found
 
-    def price(self, wanted: Draft, alone: Sequence[Alone]) -> Priced | Unwilling:
+    def price(self, wanted: Draft, alone: Sequence[UnfusedCost]) -> Priced | Refusal:
         """The price of the fused node, which is only made if no other region of that structure has been priced.
 
         The structure of a region is that of its nodes, and how values connect them. ``alone`` are the nodes by
@@ -87,7 +87,7 @@ class Workshop:
         numbers: dict[Value | None, int] = {}
         parts: list[Hashable] = [wanted.kind]
         for node, single in zip(wanted.nodes, alone, strict=True):
-            parts.append(single.number)
+            parts.append(single.structure_id)
             for values in (node.inputs, node.outputs):
                 for value in values:
                     parts.append(numbers.setdefault(value, len(numbers)))
@@ -154,6 +154,7 @@ class Site:
             self._exhausted = region is None
             drafted = None if region is None else self._drafted(region)
         except PLUGIN_FAULTS as error:
+            require_own(error)
             self._exhausted = True
             self.fail(raised(self.state.bound, error))
             return None
@@ -194,8 +195,8 @@ class Site:
         shop = self._shop
         alone = [shop.of(node) for node in drafted.nodes]
         after = shop.price(drafted, alone)
-        if isinstance(after, Unwilling):
-            self.note(Verdict.NO_KERNEL, drafted.nodes, reason=after.reason)
+        if isinstance(after, Refusal):
+            self.note(Verdict.NO_KERNEL, drafted.nodes, refusal=locate(after, drafted))
             return None
         before = sum([single.seconds for single in alone])
         if before <= after.seconds:

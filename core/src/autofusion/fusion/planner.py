@@ -12,7 +12,7 @@ import heapq
 import time
 from collections.abc import Iterable, Mapping
 
-from autofusion.errors import PLUGIN_FAULTS
+from autofusion.faults import PLUGIN_FAULTS, require_own
 from autofusion.fusion.candidates import Candidate, FuseRuleState, Site, Workshop
 from autofusion.fusion.kernels import Kernels
 from autofusion.fusion.ledger import Ledger, Record, Verdict
@@ -114,6 +114,7 @@ class Planner:
                 try:
                     region = next((r for r in state.rule.grow(node) if isinstance(r, Region)), None)
                 except PLUGIN_FAULTS as error:
+                    require_own(error)
                     state.aside = True
                     self._ledger.add(
                         record(state.bound, Verdict.ERROR, node, [node], reason=raised(state.bound, error))

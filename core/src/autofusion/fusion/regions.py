@@ -12,7 +12,7 @@ integer parameters (axes, shapes, bounds) of reductions and movement.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from autofusion.errors import GraphError
@@ -20,13 +20,11 @@ from autofusion.fusion.records import origins
 from autofusion.fusion.rule_switches import BoundRule
 from autofusion.ir import operators
 from autofusion.ir.graph import FUSED, Graph, Node, Value, copy_node
-from autofusion.ir.operators import OpClass
+from autofusion.ir.operators import PARAMETER_ELEMENTS, OpClass
 from autofusion.refusal import Refusal
 from autofusion.rules.facts import private_hint
 from autofusion.rules.rule import FuseRule, Region
 
-PARAMETER_ELEMENTS = 64
-"""Integer constants of at most so many elements are parameters."""
 SEARCH_LIMIT = 4096
 """Nodes that the search for a path back into a region may visit before it gives up (and the region is refused)."""
 
@@ -120,7 +118,33 @@ def sample(graph: Graph, wanted: Draft) -> Node:
     node = Node(graph, FUSED, attrs, wanted.anchor.name, origins(wanted.nodes))
     node.inputs = list(operands)  # not as uses: the graph does not know of the node
     node.outputs = [Value(value.name, value.type, node, index) for index, value in enumerate(wanted.results)]
+    for value in node.outputs:
+        value._graph_outputs = 1  # all are used, or they would not be results
     return node
+
+
+def locate(refusal: Refusal, wanted: Draft) -> Refusal:
+    """A kernel pack's refusal of a sample of ``wanted``, or of an equal draft, with the culprit in the graph itself."""
+    return replace(refusal, culprit=_counterpart(refusal.culprit, wanted))
+
+
+def _counterpart(culprit: Node | Value | None, wanted: Draft) -> Node | Value | None:
+    if culprit is None:
+        return None
+    node, operand = (culprit, None) if isinstance(culprit, Node) else (culprit.producer, None)
+    if isinstance(culprit, Value) and node is None:
+        node, operand = next(iter(culprit._uses), (None, None))
+    if node is None:
+        return None
+    if node.op == FUSED:
+        return wanted.results[culprit.index] if isinstance(culprit, Value) else wanted.anchor
+    inside = [] if node.graph is None else list(node.graph.nodes)
+    if len(inside) != len(wanted.nodes) or node not in inside:
+        return None
+    there = wanted.nodes[inside.index(node)]
+    if isinstance(culprit, Node):
+        return there
+    return there.outputs[culprit.index] if operand is None else there.inputs[operand]
 
 
 def commit(graph: Graph, chosen: Draft) -> Node:

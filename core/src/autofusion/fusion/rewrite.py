@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from autofusion.errors import PLUGIN_FAULTS
+from autofusion.faults import PLUGIN_FAULTS, require_own
 from autofusion.fusion import transaction
 from autofusion.fusion.ledger import Ledger, Record, Verdict
 from autofusion.fusion.matcher import Glance, Matcher
@@ -81,6 +81,7 @@ class Rewriter:
         try:
             entry = _Entry(bound, rule, prepared(rule.pattern))
         except PLUGIN_FAULTS as error:
+            require_own(error)
             self._ledger.add(unplaced(bound, Verdict.ERROR, raised(bound, error)))
             return
         (self._disabled if bound.disabled_by else self._entries).append(entry)
@@ -139,6 +140,7 @@ class Rewriter:
                 elif self._open:
                     self._open.pop((entry.rule.name, node), None)
             except PLUGIN_FAULTS as error:
+                require_own(error)
                 self._put_aside(entry, node, raised(entry.bound, error))
             now = time.perf_counter()
             entry.seconds += now - start
@@ -260,6 +262,7 @@ class Rewriter:
             if isinstance(found, Record) and found.verdict is Verdict.DISABLED:
                 self._open[(entry.rule.name, node)] = found
         except PLUGIN_FAULTS as error:
+            require_own(error)
             self._put_aside(entry, node, raised(entry.bound, error))
         entry.seconds += time.perf_counter() - start
 

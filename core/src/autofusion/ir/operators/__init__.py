@@ -21,6 +21,7 @@ from autofusion.ir.operators import (  # noqa: F401  (imported to register)
 from autofusion.ir.operators.schema import (
     DTYPE_ATTRIBUTES,
     OPSET,
+    PARAMETER_ELEMENTS,
     REQUIRED,
     OpClass,
     Operator,
@@ -38,6 +39,7 @@ from autofusion.ir.operators.schema import (
 __all__ = [
     "DTYPE_ATTRIBUTES",
     "OPSET",
+    "PARAMETER_ELEMENTS",
     "REQUIRED",
     "OpClass",
     "Operator",

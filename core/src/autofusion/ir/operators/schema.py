@@ -62,6 +62,10 @@ class Work:
 REQUIRED = object()
 """Default of an attribute that a node must state."""
 
+PARAMETER_ELEMENTS = 64
+"""Integer constants of at most so many elements are parameters (axes, shapes): they decide what a node does, where
+larger constants are data that it works on."""
+
 DTYPE_ATTRIBUTES = frozenset(
     {"dtype", "output_datatype", "output_dtype", "precision", "softmax_precision", "stash_type", "to"}
 )
