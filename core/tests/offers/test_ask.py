@@ -200,3 +200,26 @@ def test_a_failure_names_the_node_that_ran() -> None:
     (offer,) = every.ask(add(graph, name="second")).offers
     with pytest.raises(KernelError, match=r"kernel 'k' of pack 'p' 1.0 raised ValueError: boom .*for Add 'second'"):
         offer.offer.bind(None, [], [])  # type: ignore[arg-type]
+
+
+def test_a_kernel_that_runs_out_of_memory_is_only_to_blame_if_it_does_so_again_and_again() -> None:
+    short = [True, True, False, True, True, True]
+
+    def answer(node: Node) -> list[Offer]:
+        def kernel(arrays: Any) -> list[Any]:
+            if short.pop(0):
+                raise MemoryError
+            return [arrays[0]]
+
+        return [Offer("k", (Operand(),) * 2, (Operand(),), lambda *_: kernel, seconds=1.0)]
+
+    every = offers(Pack("p", answer))
+    (offer,) = every.ask(add(Graph())).offers
+    kernel = offer.offer.bind(None, [], [])  # type: ignore[arg-type]
+    raised = []
+    while short:
+        try:
+            kernel([1.0])
+        except (MemoryError, KernelError) as error:
+            raised.append(type(error).__name__)
+    assert raised == ["MemoryError"] * 4 + ["KernelFailure"]

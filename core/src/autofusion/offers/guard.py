@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -37,6 +38,8 @@ from autofusion.refusal import Refusal
 
 _PASSED_ON = (InputError, NotFinite)
 """What a kernel may raise without having failed: the caller's data is at fault, or it is another's turn."""
+_SHORTAGES = 3
+"""A kernel that runs out of memory so many times in a row asks for too much; once may be the state of the machine."""
 ALL = "*"
 """In place of a kernel's name: everything that the pack offers."""
 
@@ -68,6 +71,8 @@ class GuardedPack:
         self.kinds: Sequence[FusedKind] = pack.kinds
         self._quarantine: dict[str, Refusal] = {}
         """Kernel -> why it is not used any more."""
+        self._shortages: Counter[str] = Counter()
+        """Kernel -> how many times in a row it ran out of memory."""
 
     def quarantine(self, kernel: str, reason: str) -> None:
         """Never offer ``kernel`` again in this session; raise the reason instead under ``AUTOFUSION_STRICT=1``."""
@@ -88,6 +93,7 @@ class GuardedPack:
             answer = self._pack.offer(node, target)
         except PLUGIN_FAULTS as error:
             require_own(error)
+            self._pass_on_shortage(error, ALL)
             return Refusal(f"it (version {self.version}) raised {describe(error)}", node)
         if isinstance(answer, Refusal):
             return answer
@@ -116,9 +122,11 @@ class GuardedPack:
     def _called(self, kernel: PythonKernel, name: str, label: str) -> PythonKernel:
         def call(arrays: Sequence[Any]) -> Sequence[Any]:
             try:
-                return kernel(arrays)
+                results = kernel(arrays)
             except PLUGIN_FAULTS as error:
                 self.fail(error, name, label)
+            self.succeed(name)
+            return results
 
         return call
 
@@ -127,7 +135,20 @@ class GuardedPack:
         require_own(error)
         if not when and isinstance(error, _PASSED_ON):
             raise error
+        self._pass_on_shortage(error, kernel)
         raise self.failure(kernel, label, f"raised {describe(error)}{when}") from error
+
+    def succeed(self, kernel: str) -> None:
+        """Say that ``kernel`` has run."""
+        if self._shortages:
+            self._shortages.pop(kernel, None)
+
+    def _pass_on_shortage(self, error: BaseException, kernel: str) -> None:
+        """Raise a MemoryError again, unless ``kernel`` raises one time and again: once may be the machine's state."""
+        if isinstance(error, MemoryError):
+            self._shortages[kernel] += 1
+            if self._shortages[kernel] < _SHORTAGES:
+                raise error
 
     def failure(self, kernel: str, label: str, what: str) -> KernelError:
         """The error for what ``kernel`` did wrong at ``label``."""
@@ -174,6 +195,7 @@ class _Segment:
             self._segment.run(addresses, start, stop)
         except PLUGIN_FAULTS as error:
             self._pack.fail(error, ALL, self._what)
+        self._pack.succeed(ALL)
 
     def run_timed(self, addresses: Sequence[int]) -> Sequence[float]:
         """Run all steps; the seconds that each took."""
