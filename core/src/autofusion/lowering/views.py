@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from autofusion.ir import operators
 from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
 from autofusion.kernels.contract import PLAIN, Layout, Operand, TensorView, dense_strides, storable
-
-_RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten"})
-_IDENTITIES = frozenset({"Identity", "Dropout"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +48,12 @@ def aliases(node: Node, blocks: Sequence[int]) -> list[Alias]:
         return []
     if not all(storable(v.type) for v in node.outputs):
         return []
-    if node.op in _IDENTITIES:
-        if any(v.use_count for v in node.outputs[1:]):
-            return []  # the mask of a Dropout is not a view of its operand
+    if any(v.use_count for v in node.outputs[1:]) and operators.is_view(node.op):
+        return []  # the mask of a Dropout is not a view of its operand
+    if operators.is_view(node.op) and node.output.tensor.static_shape == operand.type.static_shape:
         layouts = [PLAIN, *(Layout(b) for b in blocks if operand.type.rank is not None and operand.type.rank >= 3)]
         return [_alias(node, layout, [layout] * len(node.outputs), _same) for layout in layouts]
-    if node.op in _RESHAPES:
+    if operators.is_view(node.op):
         return _reshapes(node, operand.type, blocks)
     if node.op in ("Slice", "Split"):
         return _slices(node, operand.type, blocks)

@@ -20,9 +20,6 @@ import numpy as np
 from autofusion.errors import PluginError
 from autofusion.ir.graph import Node, Value
 
-COMMUTATIVE = frozenset({"Add", "Mul", "Max", "Min", "And", "Or", "Xor", "Equal", "Sum", "Mean"})
-"""Operators whose (two) operands a pattern may meet in either order."""
-
 
 @dataclass(frozen=True, slots=True)
 class Var:
