@@ -42,7 +42,7 @@ def rewrite(
     name: str = "bad.rule",
     doc: str = DOC,
 ) -> RewriteRule:
-    return RewriteRule(name, pattern, build, check, doc=doc)  # type: ignore[arg-type]
+    return RewriteRule(name, pattern, lambda match, builder: check(match) or build(match, builder), doc=doc)  # type: ignore[arg-type]
 
 
 def fuse(grow: Callable[[Node], Iterator[Region | Refusal]], *roots: str, kind: FusedKind = KIND) -> FuseRule:

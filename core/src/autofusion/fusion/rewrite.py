@@ -160,6 +160,10 @@ class Rewriter:
             return None
         generation = 1 + min([self._lineage.get(n, _UNTOUCHED)[0] for n in found.nodes])
         applied = transaction.apply(entry.rule, found, self._graph)
+        if isinstance(applied, Refusal):
+            nodes = _data_order(found.nodes)
+            self._open[(entry.rule.name, node)] = record(entry.bound, Verdict.ILLEGAL, node, nodes, refusal=applied)
+            return None
         self._keep_better_refusals(entry, node)
         for made in applied.made:
             self._lineage[made] = (generation, entry.bound.label)
@@ -187,13 +191,13 @@ class Rewriter:
             refusal = Refusal(match.reason, match.culprit, match.hint).at(arrow(*_data_order(match.nodes)))
             return record(entry.bound, Verdict.ILLEGAL, node, _data_order(match.nodes), refusal=refusal)
         nodes = _data_order(match.nodes)
-        refusal_or_none = entry.rule.check(match)
+        switch = entry.bound.disabled_by or self._switches.site_disabled(entry.rule, match.nodes)
+        if not switch:
+            return match
+        refusal_or_none = transaction.refusal_of(entry.rule, match, self._graph)
         if refusal_or_none is not None:
             return record(entry.bound, Verdict.ILLEGAL, node, nodes, refusal=refusal_or_none)
-        switch = entry.bound.disabled_by or self._switches.site_disabled(entry.rule, match.nodes)
-        if switch:
-            return record(entry.bound, Verdict.DISABLED, node, nodes, reason=switch)
-        return match
+        return record(entry.bound, Verdict.DISABLED, node, nodes, reason=switch)
 
     def _circles(self, entry: _Entry, match: Match) -> bool:
         """True, and the rule is put aside, if everything here has been rewritten over and over."""
