@@ -61,7 +61,7 @@ class Order:
             places = [self.position[node] for node in draft.nodes]
             self._wide.append((min(places), max(places)))
 
-    def leaves_and_returns(self, nodes: Sequence[Node]) -> Node | None:
+    def nonconvex_through(self, nodes: Sequence[Node]) -> Node | None:
         """A node outside on a path from the region back into it, or None if the region is convex.
 
         On such a path every node begins before the region ends, as long as chosen regions with several results, whose
@@ -106,7 +106,7 @@ def draft(graph: Graph, region: Region, bound: BoundRule, order: Order) -> Draft
     if len(results) > 1:
         if not region.multiple_results:
             return Refusal(_two_results(results, inside), results[0], private_hint(results[0]))
-        returns_through = order.leaves_and_returns(nodes)
+        returns_through = order.nonconvex_through(nodes)
         if returns_through is not None:
             return Refusal(f"a path leaves the region through {returns_through.label} and returns", returns_through)
     return Draft(bound, nodes, region.anchor, tuple(results))
@@ -197,7 +197,7 @@ def _contracted(draft: Draft) -> tuple[dict[str, Any], list[Value]]:
         for value in node.inputs:
             if value is None or value in values or value.producer in inside:
                 continue
-            if value.const is not None and _says_what_is_computed(value, inside):
+            if value.const is not None and _is_structural_constant(value, inside):
                 continue  # copied into the body on demand
             operands.append(value)
             values[value] = body.add_input(value.name, value.type)
@@ -211,7 +211,7 @@ def _contracted(draft: Draft) -> tuple[dict[str, Any], list[Value]]:
     return {"kind": draft.kind, "rule": draft.rule.label, "body": body}, operands
 
 
-def _says_what_is_computed(value: Value, inside: set[Node]) -> bool:
+def _is_structural_constant(value: Value, inside: set[Node]) -> bool:
     data = value.const
     assert data is not None
     small = data.size <= PARAMETER_ELEMENTS and data.dtype.kind in "iub"
