@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-PLUGIN_FAULTS: tuple[type[BaseException], ...] = (Exception, SystemExit)
-"""What is caught around a plugin's code: a plugin does not decide when the process ends. An interrupt is the user's."""
-
 
 class AutofusionError(Exception):
     """Root of all errors that Autofusion raises on purpose."""
@@ -85,3 +82,11 @@ def _edits(a: str, b: str, most: int) -> int:
         if min(row) > most:
             return most + 1
     return row[-1]
+
+
+def known_name(name: str, known: Iterable[str], what: str) -> None:
+    """Raise OptionError, with the nearest of ``known``, if ``name`` is not one of them."""
+    names = sorted(known)
+    if name not in names:
+        some = f"; there are {', '.join(names[:12])}{'...' if len(names) > 12 else ''}" if names else "; there are none"
+        raise OptionError(f"'{name}' is not the name of a {what}{nearest(name, names) or some}")

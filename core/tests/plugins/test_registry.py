@@ -110,9 +110,9 @@ def test_frontends_by_name() -> None:
 
 def test_the_oracle_is_the_pack_that_says_so() -> None:
     fast, book = FakePack("fast"), FakePack("book", oracle=True)
-    assert Registry.of(kernel_packs=[fast, book]).oracle(TARGET) is book
+    assert Registry.of(kernel_packs=[fast, book]).reference_pack(TARGET) is book
     with pytest.raises(PluginError, match="install autofusion-kernels-reference"):
-        Registry.of(kernel_packs=[fast]).oracle(TARGET)
+        Registry.of(kernel_packs=[fast]).reference_pack(TARGET)
 
 
 def test_explicit_lists_are_checked_like_plugins() -> None:

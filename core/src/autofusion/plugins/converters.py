@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from autofusion._version import __version__
-from autofusion.errors import PLUGIN_FAULTS
+from autofusion.faults import PLUGIN_FAULTS, require_own
 from autofusion.frontends.contract import CONVERTER_GROUP
 from autofusion.plugins.discovery import (
     SUBSET,
@@ -81,6 +81,7 @@ class InstalledConverters:
                 if not callable(function):
                     raise TypeError(f"'{point.entry_point.value}' is a {type(function).__name__}, not a function")
             except PLUGIN_FAULTS as error:
+                require_own(error)
                 self._fail(point.record.ended(Status.FAILED, describe(error)))
                 del self._found()[operator]
                 return None

@@ -18,7 +18,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from autofusion._version import __version__
-from autofusion.errors import PLUGIN_FAULTS, PluginError
+from autofusion.errors import PluginError
+from autofusion.faults import PLUGIN_FAULTS, require_own
 from autofusion.frontends.contract import CONVERTER_GROUP
 from autofusion.hooks import PROJECT
 from autofusion.plugins import hookspecs
@@ -205,6 +206,7 @@ def _load(plugin: Installed, manager: pluggy.PluginManager, seconds: float) -> P
         manager.register(module, plugin.name)
         manager.check_pending()  # a hook that no specification knows: most likely misspelt
     except PLUGIN_FAULTS as error:
+        require_own(error)
         detail = describe(error)
     else:
         if any(impl.plugin_name == plugin.name for impl in getattr(manager.hook, hook).get_hookimpls()):

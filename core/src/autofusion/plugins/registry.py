@@ -13,10 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autofusion.errors import PLUGIN_FAULTS, ModelError, OptionError, PluginError, nearest
+from autofusion.errors import ModelError, OptionError, PluginError, nearest
+from autofusion.faults import PLUGIN_FAULTS, require_own
 from autofusion.frontends import filetype
 from autofusion.frontends.contract import CONVERTER_GROUP, Adviser, Frontend
 from autofusion.kernels.contract import KernelPack
+from autofusion.kernels.evaluation import reference_pack
 from autofusion.kernels.target import Target
 from autofusion.plugins.contents import faults
 from autofusion.plugins.converters import InstalledConverters
@@ -133,15 +135,9 @@ class Registry:
         """The module that the entry point ``plugin`` of ``group`` names; None if it is not loaded."""
         return None if self._given is not None else self._discovered().managers[group].get_plugin(plugin)
 
-    def oracle(self, target: Target) -> KernelPack:
-        """The first pack that runs every operator by the book; raise PluginError if there is none."""
-        for pack in self.kernel_packs(target):
-            if pack.oracle:
-                return pack
-        raise PluginError(
-            "no installed kernel pack runs operators by the book, and constants cannot be folded without one; "
-            "install autofusion-kernels-reference" + self._not_loaded(_KERNELS)
-        )
+    def reference_pack(self, target: Target) -> KernelPack:
+        """The reference kernels; raise PluginError if there are none."""
+        return reference_pack(self.kernel_packs(target), self._not_loaded(_KERNELS))
 
     def frontend(self, name: str) -> Frontend:
         """The frontend called ``name``; raise PluginError if it is not loaded."""
@@ -220,6 +216,7 @@ class Registry:
                 else:
                     provided[name] = list(returned)
             except PLUGIN_FAULTS as error:
+                require_own(error)
                 failed[name] = Status.FAILED, describe(error)
         failed |= _clashes(provided)
         self._provided |= {(group, name): items for name, items in provided.items() if name not in failed}
@@ -283,7 +280,8 @@ class Registry:
 def _recognises(frontend: Frontend, path: Path) -> bool:
     try:
         return frontend.recognises(path)
-    except PLUGIN_FAULTS:  # it must not raise; a file that one frontend chokes on may still be another's
+    except PLUGIN_FAULTS as error:  # it must not raise; a file that one frontend chokes on may still be another's
+        require_own(error)
         return False
 
 
@@ -291,7 +289,8 @@ def _advice(frontends: Sequence[Frontend], path: Path) -> str | None:
     for frontend in frontends:
         try:
             advice = frontend.advise(path) if isinstance(frontend, Adviser) else None
-        except PLUGIN_FAULTS:  # an error about the file is on its way already
+        except PLUGIN_FAULTS as error:  # an error about the file is on its way already
+            require_own(error)
             continue
         if advice:
             return advice

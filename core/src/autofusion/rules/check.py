@@ -65,11 +65,10 @@ def _rewrite_problems(rule: RewriteRule) -> Iterator[str]:
             yield from _op_problems(part)
     for name in sorted(values & nodes):
         yield f"uses '{name}' both for a value and for a node"
-    for function in (rule.check, rule.rewrite):
-        for kind, name in _names_read(function):
-            bound = nodes if kind == "node" else values
-            if name not in bound:
-                yield f"reads the {kind} '{name}', which its pattern does not bind{nearest(name, bound)}"
+    for kind, name in _names_read(rule.rewrite):
+        bound = nodes if kind == "node" else values
+        if name not in bound:
+            yield f"reads the {kind} '{name}', which its pattern does not bind{nearest(name, bound)}"
 
 
 def _op_problems(part: p.Op) -> Iterator[str]:

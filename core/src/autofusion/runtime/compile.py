@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from autofusion.cost.detect import usable_cores
 from autofusion.cost.model import CostModel
-from autofusion.errors import PLUGIN_FAULTS, AutofusionError, ModelError, OptionError
+from autofusion.errors import AutofusionError, ModelError, OptionError
+from autofusion.faults import PLUGIN_FAULTS, require_own
 from autofusion.frontends.contract import LoadOptions
-from autofusion.fusion.kernel_switches import KernelSwitches
 from autofusion.fusion.rule_switches import Switches
 from autofusion.ir.graph import Graph
 from autofusion.ir.specialise import specialise
 from autofusion.kernels.target import Target
+from autofusion.offers.switches import KernelSwitches
 from autofusion.options import Options, from_environment, state
 from autofusion.plugins.records import describe
 from autofusion.plugins.registry import Registry, default_registry, registry_for
@@ -51,9 +52,10 @@ def load(
         added = registry.converters(frontend.name)
         options = LoadOptions(tuple(inputs), tuple(outputs), key, signature, dict(shapes or {}), added)
         return frontend.load(path, options)
-    except AutofusionError:
-        raise
     except PLUGIN_FAULTS as error:  # a frontend is a plugin: whose fault it is must be told
+        require_own(error)
+        if isinstance(error, AutofusionError):
+            raise
         who = f"frontend '{frontend.name}' {frontend.version}"
         raise ModelError(f"{who} failed on '{path}', which it should read or refuse: {describe(error)}") from error
 

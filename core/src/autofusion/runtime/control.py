@@ -50,7 +50,7 @@ class ControlPack:
     def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refusal:
         """One offer for a control-flow node; the pack refuses everything else."""
         if node.op not in MAKERS:
-            return Refusal("it is no control flow")
+            return Refusal("it is not control flow")
         operands = tuple(None if v is None else Operand() for v in node.inputs)
         results = tuple(Operand() for _ in node.outputs)
 

@@ -16,10 +16,10 @@ from autofusion.ir.specialise import specialise
 from autofusion.ir.types import TensorType, Type, of_array
 from autofusion.lowering.lower import lower
 from autofusion.numerics import NotFinite, Numerics
+from autofusion.offers.guard import KernelFailure
 from autofusion.runtime.context import Context
 from autofusion.runtime.control import ControlPack
 from autofusion.runtime.forks import renew_after_fork
-from autofusion.runtime.guard import KernelFailure
 from autofusion.runtime.runner import PlanRunner
 from autofusion.runtime.split import Split, split
 
@@ -108,7 +108,7 @@ class Executor:
 
     def _recover(self, failure: KernelFailure) -> None:
         """Do without the kernel that failed: every plan is made again without it when it is next needed."""
-        failure.pack.put_aside(failure.kernel, str(failure))
+        failure.pack.quarantine(failure.kernel, str(failure))
         with self._lock:
             self._last = None
             self._stages.clear()
@@ -143,17 +143,17 @@ class Executor:
             try:
                 return self._built(key)
             except KernelFailure as failure:
-                failure.pack.put_aside(failure.kernel, str(failure))
+                failure.pack.quarantine(failure.kernel, str(failure))
 
     def _built(self, key: Key) -> Stage:
         context = self._context
         types = {v.name: t for v, t in zip(self.graph.inputs, key, strict=True) if t is not None}
         graph = specialise(self.graph, types, context.evaluate)
         parts = split(graph)
-        fused, ledger = context.optimise(parts.head)
+        offers = context.offers(ControlPack(context))
+        fused, ledger = context.optimise(parts.head, offers)
         fused.sort()
-        packs = [*context.kernel_packs, ControlPack(context)]
-        plan = lower(fused, packs, context.target, context.price, context.kernel_switches)
+        plan = lower(fused, offers)
         runner = PlanRunner(plan, context.bind_context)
         tail = None if parts.tail is None else Executor(parts.tail, context)
         return Stage(runner, ledger, graph, parts, tail)

@@ -14,6 +14,7 @@ from autofusion.errors import KernelError
 from autofusion.ir.types import TensorType, Type
 from autofusion.kernels.contract import BindContext, BoundStep, BufferKind, PythonKernel, Segment, TensorView
 from autofusion.lowering.plan import Plan, Step
+from autofusion.offers.guard import guarded
 from autofusion.runtime.arena import Arena
 from autofusion.runtime.forks import renew_after_fork
 
@@ -60,10 +61,7 @@ class PlanRunner:
         def flush() -> None:
             if not group:
                 return
-            pack = group[0][0].pack
-            segment = pack.assemble([b for _, b in group], self._arena, context.target)
-            if segment is None:
-                raise KernelError(f"kernel pack '{pack.name}' bound kernels that are not callable, but assembles none")
+            segment = guarded(group[0][0].pack).assemble([b for _, b in group], self._arena, context.target)
             parts.append(_SegmentPart([s for s, _ in group], segment))
             group.clear()
 
@@ -220,21 +218,23 @@ class _PythonPart:
         results = self._kernel(self.operands(run))
         step = self.step
         wanted = len(step.results) or len(step.outputs)
-        if len(results) != wanted:
-            raise KernelError(
-                f"kernel '{step.kernel}' returned {len(results)} results for {step.node.label}, expected {wanted}"
-            )
+        if not isinstance(results, list | tuple) or len(results) != wanted:
+            count = len(results) if isinstance(results, list | tuple) else type(results).__name__
+            raise self._failure(f"returned {count} results, expected {wanted}")
         if step.results:
             run.objects.update(zip(step.results, results, strict=True))
             return
         for find, result in zip(self._outputs, results, strict=True):
             target = find(run)
-            if target.shape != result.shape or target.dtype != result.dtype:
-                raise KernelError(
-                    f"kernel '{step.kernel}' returned {result.dtype}{list(result.shape)} for {step.node.label}, "
-                    f"expected {target.dtype}{list(target.shape)}"
-                )
+            if not isinstance(result, np.ndarray) or target.shape != result.shape or target.dtype != result.dtype:
+                is_array = isinstance(result, np.ndarray)
+                found = f"{result.dtype}{list(result.shape)}" if is_array else type(result).__name__
+                raise self._failure(f"returned {found}, expected {target.dtype}{list(target.shape)}")
             target[...] = result
+
+    def _failure(self, what: str) -> KernelError:
+        step = self.step
+        return guarded(step.pack).failure(step.offer.kernel, step.node.label, what)
 
     def run_timed(self, run: _Run) -> Iterable[tuple[Step, float]]:
         start = time.perf_counter()

@@ -11,8 +11,6 @@ from autofusion.ir.graph import Node
 from autofusion.ir.operators import work
 from autofusion.kernels import Target
 
-LAUNCH_SECONDS = 1e-7
-"""One step of the native interpreter with its barrier."""
 WORTH_A_THREAD = 4e-6
 """Below this much work a second core costs more in moved cache lines than it saves."""
 
@@ -40,7 +38,7 @@ def roofline(target: Target, flops: float, nbytes: float, transcendentals: float
     alone = max(compute, nbytes / bandwidth(target, nbytes, 1))
     workers = max(1, min(target.threads, int(alone / WORTH_A_THREAD)))
     together = max(compute / workers, nbytes / bandwidth(target, nbytes, workers))
-    return Estimate(LAUNCH_SECONDS + together, workers)
+    return Estimate(together, workers)
 
 
 def node_estimate(node: Node, target: Target, efficiency: float = 0.5) -> Estimate:

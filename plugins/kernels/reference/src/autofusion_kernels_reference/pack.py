@@ -80,7 +80,7 @@ class ReferencePack:
             inputs=(Operand(source.layout, source.border, strided=True),),
             outputs=(Operand(result.layout, result.border, bordered=True, strided=True),),
             bind=lambda context, inputs, outputs: kernel,
-            seconds=_LAUNCH + 2 * type_.nbytes / _BYTES,
+            seconds=2 * type_.nbytes / _BYTES,
             numerics=Numerics.EXACT,
         )
 
@@ -123,8 +123,8 @@ def _obstacle(node: Node) -> str:
 
 
 def _seconds(node: Node) -> float:
-    """A deliberately slow estimate, so that any other pack that runs the node is chosen."""
-    launches = len(node.body) if node.op == FUSED else 1
+    """A deliberately slow estimate, so that any other pack that runs the node is chosen; without the step's launch."""
+    launches = len(node.body) - 1 if node.op == FUSED else 0
     if any(v is not None and (v.type is None or not v.type.is_static) for v in (*node.inputs, *node.outputs)):
         return _LAUNCH * launches
     cost = work(node)

@@ -85,7 +85,7 @@ def _is_root_of_mean(value: Value) -> bool:
 
 _ROOT = const("half", 0.5)
 
-# ---- what both check -----------------------------------------------------------------------------------------------
+# ---- for both operators --------------------------------------------------------------------------------------------
 
 
 def _trailing_axes(node: Node, x: Value) -> int | Refusal:
@@ -106,7 +106,8 @@ def _trailing_axes(node: Node, x: Value) -> int | Refusal:
     return normal[0]
 
 
-def _check_epsilon(match: Match) -> Refusal | None:
+def _epsilon(match: Match) -> float | Refusal:
+    """The number added to the variance, if a normalisation operator can take it."""
     shifted, x = match.node("shifted"), match["x"]
     if x.dtype == np.float16:
         reason = (
@@ -118,13 +119,8 @@ def _check_epsilon(match: Match) -> Refusal | None:
         return Refusal(f"{shifted.label}: its shape is not known", shifted)
     if len(shifted.output.shape) != len(match["x"].shape):
         return Refusal(f"{shifted.label}: the epsilon raises the rank", shifted)
-    if not float(match.array("epsilon").reshape(-1)[0]) >= 0:
-        return Refusal(f"{shifted.label}: the epsilon is negative", shifted)
-    return None
-
-
-def _epsilon(match: Match) -> float:
-    return float(match.array("epsilon").reshape(-1)[0])
+    epsilon = float(match.array("epsilon").reshape(-1)[0])
+    return epsilon if epsilon >= 0 else Refusal(f"{shifted.label}: the epsilon is negative", shifted)
 
 
 def _ones(x: Value, axis: int, builder: Builder) -> Value:
@@ -142,31 +138,27 @@ _CENTRED = op("Sub", _X, _MEAN, name="centred")
 _VARIANCE = op("ReduceMean", _square(_CENTRED), open_inputs=True, name="variance")
 
 
-def _check_layer_norm(match: Match) -> Refusal | None:
+def _layer_norm(match: Match, builder: Builder) -> list[Value] | Refusal:
     x = match["x"]
     mean, variance = match.node("mean"), match.node("variance")
-    first, second = _trailing_axes(mean, x), _trailing_axes(variance, x)
-    for found in (first, second):
-        if isinstance(found, Refusal):
-            return found
-    if first != second:
+    axis, second = _trailing_axes(mean, x), _trailing_axes(variance, x)
+    if isinstance(axis, Refusal):
+        return axis
+    if isinstance(second, Refusal):
+        return second
+    if axis != second:
         return Refusal(f"{variance.label} and {mean.label} reduce other axes", variance)
-    return _check_epsilon(match)
-
-
-def _layer_norm(match: Match, builder: Builder) -> list[Value]:
-    x = match["x"]
-    axis = _trailing_axes(match.node("mean"), x)
-    assert isinstance(axis, int)
-    attrs = {"axis": axis, "epsilon": _epsilon(match)}
-    return [builder.op("LayerNormalization", x, _ones(x, axis, builder), name=match.root.name, **attrs)]
+    epsilon = _epsilon(match)
+    if isinstance(epsilon, Refusal):
+        return epsilon
+    scale = _ones(x, axis, builder)
+    return [builder.op("LayerNormalization", x, scale, name=match.root.name, axis=axis, epsilon=epsilon)]
 
 
 LAYER_NORM = RewriteRule(
     "transformer.layer_norm",
     _normalised(_CENTRED, _shifted(_VARIANCE)),
     _layer_norm,
-    _check_layer_norm,
     priority=1,
     doc="""Recognise LayerNormalization.
 
@@ -193,18 +185,14 @@ _FOLDED = either(
 )
 
 
-def _check_folded(match: Match) -> Refusal | None:
-    refusal = _check_layer_norm(match)
-    if refusal is not None:
-        return refusal
+def _folded(match: Match, builder: Builder) -> list[Value] | Refusal:
+    made = _layer_norm(match, builder)
+    if isinstance(made, Refusal):
+        return made
     x, result = match["x"], match.root.output
     if x.shape is None or result.shape is None or len(x.shape) != len(result.shape):
         return Refusal(f"{match.root.label}: the scale or shift may enlarge '{x.name}'", match.root)
-    return None
-
-
-def _folded(match: Match, builder: Builder) -> list[Value]:
-    (y,) = _layer_norm(match, builder)
+    (y,) = made
     gamma, beta = match.get("gamma"), match.get("beta")
     y = y if gamma is None else builder.op("Mul", y, gamma, name=match.root.name)
     return [y if beta is None else builder.op("Add", y, beta, name=match.root.name)]
@@ -214,7 +202,6 @@ FOLDED_LAYER_NORM = RewriteRule(
     "transformer.layer_norm_folded",
     _FOLDED,
     _folded,
-    _check_folded,
     priority=2,
     doc="""Recognise LayerNormalization where scale and mean have been multiplied out.
 
@@ -231,24 +218,22 @@ FOLDED_LAYER_NORM = RewriteRule(
 _MEAN_SQUARE = op("ReduceMean", _square(_X), open_inputs=True, name="mean_square")
 
 
-def _check_rms(match: Match) -> Refusal | None:
-    axis = _trailing_axes(match.node("mean_square"), match["x"])
-    return axis if isinstance(axis, Refusal) else _check_epsilon(match)
-
-
-def _rms(match: Match, builder: Builder) -> list[Value]:
+def _rms(match: Match, builder: Builder) -> list[Value] | Refusal:
     x = match["x"]
     axis = _trailing_axes(match.node("mean_square"), x)
-    assert isinstance(axis, int)
-    attrs = {"axis": axis, "epsilon": _epsilon(match)}
-    return [builder.op("RMSNormalization", x, _ones(x, axis, builder), name=match.root.name, **attrs)]
+    if isinstance(axis, Refusal):
+        return axis
+    epsilon = _epsilon(match)
+    if isinstance(epsilon, Refusal):
+        return epsilon
+    scale = _ones(x, axis, builder)
+    return [builder.op("RMSNormalization", x, scale, name=match.root.name, axis=axis, epsilon=epsilon)]
 
 
 RMS_NORM = RewriteRule(
     "transformer.rms_norm",
     _normalised(_X, _shifted(_MEAN_SQUARE)),
     _rms,
-    _check_rms,
     doc="""Recognise RMSNormalization.
 
     Before: %y = Div(%x, Sqrt(Add(ReduceMean(Pow(%x, 2), [-1]), 1e-6)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autofusion.kernels import Target
-from autofusion_kernels_cpu.estimate import LAUNCH_SECONDS, bandwidth
+from autofusion_kernels_cpu.estimate import bandwidth
 
 EXPOSED = 0.4
 """Share of the shorter of arithmetic and traffic that adds to the longer one. Measured with weights beyond the
@@ -32,7 +32,7 @@ def seconds(target: Target, cycles: float, weights: float, again: float, tensors
     if again:
         traffic += again / (bandwidth(target, weights / workers, 1) * workers)
     arithmetic = cycles / hertz(target)
-    return LAUNCH_SECONDS + max(arithmetic, traffic) + EXPOSED * min(arithmetic, traffic)
+    return max(arithmetic, traffic) + EXPOSED * min(arithmetic, traffic)
 
 
 def useful_threads(target: Target, alone: float) -> int:

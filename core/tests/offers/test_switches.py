@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from autofusion.errors import OptionError
-from autofusion.fusion.kernel_switches import KernelSwitch, KernelSwitches
 from autofusion.ir.graph import Graph
 from autofusion.kernels.contract import Offer
 from autofusion.numerics import Numerics
+from autofusion.offers.switches import KernelSwitch, KernelSwitches
 from autofusion.options import Options
 
 
@@ -42,10 +42,10 @@ def test_what_a_switch_covers() -> None:
     graph = Graph()
     a, b = node(graph, "a"), node(graph, "fused", ("x", "y"))
     found = switches("cpu:one@y")
-    assert "switched off by 'cpu:one@y'" in found.refusal(Pack(), offer("one"), b)  # type: ignore[arg-type]
+    assert "switched off by 'cpu:one@y'" in found.refusal(Pack(), offer("one"), b).reason  # type: ignore
     assert not found.refusal(Pack(), offer("one"), a)  # type: ignore[arg-type]
     assert not found.refusal(Pack(), offer("two"), b)  # type: ignore[arg-type]
-    assert found.singles_out(b) and not found.singles_out(a)  # type: ignore[arg-type]
+    assert found.has_site_switch(b) and not found.has_site_switch(a)  # type: ignore[arg-type]
 
 
 def test_unknown_names() -> None:
@@ -68,4 +68,4 @@ def test_numerics_leave_out_what_is_less_exact() -> None:
         found = KernelSwitches([Pack()], Options(numerics=Numerics(budget)))  # type: ignore[list-item]
         reasons = [found.refusal(Pack(), offer("k", each), graph.nodes[0]) for each in Numerics]  # type: ignore[arg-type]
         assert [not reason for reason in reasons] == [True] * allowed + [False] * (3 - allowed)
-        assert all(f"only allows {budget}" in reason for reason in reasons if reason)
+        assert all(f"only allows {budget}" in reason.reason for reason in reasons if reason)

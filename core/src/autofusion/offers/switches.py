@@ -7,14 +7,14 @@ kernels run it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from autofusion.errors import OptionError, nearest
-from autofusion.fusion.rule_switches import known_name, site_names
+from autofusion.errors import OptionError, known_name, nearest
 from autofusion.ir.graph import Graph, Node
 from autofusion.kernels.contract import KernelPack, Offer
 from autofusion.options import Options
+from autofusion.refusal import Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +59,19 @@ class KernelSwitches:
             if sites is not None and switch.site:
                 known_name(switch.site, sites, "node to switch kernels off at")
 
-    def refusal(self, pack: KernelPack, offer: Offer, node: Node) -> str:
-        """Why the kernel that ``pack`` offers may not run ``node``, or an empty string."""
+    def refusal(self, pack: KernelPack, offer: Offer, node: Node) -> Refusal | None:
+        """Why the kernel that ``pack`` offers may not run ``node``, or None."""
         kernel, numerics = offer.kernel, offer.numerics
         self._offered.setdefault(pack.name, set()).add(kernel)
         if numerics.exceeds(self._numerics):
-            allowed = self._numerics.value
-            return f"kernel '{kernel}' is {numerics.value}, and option 'numerics' only allows {allowed} ones"
+            only = f"option 'numerics' only allows {self._numerics.value} ones"
+            return Refusal(f"kernel '{kernel}' is {numerics.value}, and {only}", node)
         for switch in self._switches:
             if switch.pack == pack.name and switch.kernel in ("", kernel) and switch.covers(node):
-                return f"kernel '{kernel}' is switched off by '{switch.text}'"
-        return ""
+                return Refusal(f"kernel '{kernel}' is switched off by '{switch.text}'", node)
+        return None
 
-    def singles_out(self, node: Node) -> bool:
+    def has_site_switch(self, node: Node) -> bool:
         """True if some switch holds at ``node`` in particular: it is not like other nodes of its structure."""
         return any(switch.site and switch.covers(node) for switch in self._switches)
 
@@ -84,6 +84,15 @@ class KernelSwitches:
                     f"pack '{switch.pack}' offers no kernel '{switch.kernel}' for this model"
                     f"{nearest(switch.kernel, offered) or _those(offered)}"
                 )
+
+
+def site_names(graph: Graph) -> Iterator[str]:
+    """Every name that a site in ``graph`` or in a body inside it may have."""
+    for node in graph.nodes:
+        yield from (node.name, *node.origin)
+        for value in node.attrs.values():
+            if isinstance(value, Graph):
+                yield from site_names(value)
 
 
 def _those(offered: Iterable[str]) -> str:
