@@ -64,6 +64,7 @@ BAD = [
     (_fuse(kind=FusedKind("conv", anchors=("Relu",))), "emits another kind 'conv' than core's"),
     (_fuse(kind=FusedKind("p.own", "banana")), "emits kind 'p.own' in version 'banana', expected a number"),
     (_fuse(kind=FusedKind("p.own", anchors=("Convv",))), "which names the operator 'Convv'"),
+    (_rewrite(op("Relu", X), stage=lambda match: None), "expected members of Stage and Level"),
     (_fuse(name="fuse"), "rule 'fuse' must have a name that begins with 'p.'"),
     (RulePack("p", "1", GOOD[0].rules + GOOD[1].rules), "2 rules of pack 'p' have the name 'p.rule'"),
     (RulePack("p", "1", ("rule",)), "entry 0 of pack 'p' is of type str, expected a rule"),  # type: ignore[arg-type]
