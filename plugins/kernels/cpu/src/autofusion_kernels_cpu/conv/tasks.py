@@ -1,6 +1,8 @@
-"""Work of a convolution as tables of tasks: who computes what, in which order, with which weights coming next.
+"""Work of a convolution as one table of tasks: who computes what, in which order, with which weights coming next.
 
-Everything here is data for the one kernel in `conv.generator`; nothing of it changes a result, not even its rounding.
+A task is a *span* (of a filter group's weights) times a *piece* (of the result). Both are arrays, one entry each, and
+the table is their outer product in the order of each thread. Everything here is data for the one kernel in
+`conv.kernel`; nothing of it changes a result, not even its rounding.
 """
 
 from __future__ import annotations
@@ -11,302 +13,308 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autofusion_kernels_cpu.codegen.epilogue import Epilogue
-from autofusion_kernels_cpu.conv import generator
-from autofusion_kernels_cpu.conv.generator import FIRST, LAST
+from autofusion_kernels_cpu.conv.kernel import FIRST, LAST, STAGED_LINE, task_type
 from autofusion_kernels_cpu.conv.products import TABLE_ENTRY, Structure, entries_summed
-from autofusion_kernels_cpu.conv.tiles import Cover, cover
+from autofusion_kernels_cpu.conv.schedule import Schedule
+from autofusion_kernels_cpu.conv.tiles import cover
 
-
-@dataclass(frozen=True, slots=True)
-class Plane:
-    """A piece of the result with regular rows: one image, one depth, one phase of a transposed convolution.
-
-    Offsets count floats from the first element of the views. `variant` selects the groups' tables and weights.
-    """
-
-    input: int
-    output: int
-    operands: tuple[int, ...]
-    rows: int
-    pixels: int
-    variant: int = 0
+Array = np.ndarray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Group:
-    """A filter group: its weights (float offset) and table (int64 [entries, 2]: input offset, k) for each variant.
+class Planes:
+    """Parts of the result with regular rows: an image, a depth, a phase of a transposed convolution each.
 
-    `input`, `output` and `operands` are added to the planes' offsets.
+    `input` [n], `output` [n] and `operands` [n, operands] count floats from the first element of the views. `variant`
+    selects the groups' tables and weights.
     """
 
+    input: Array
+    output: Array
+    operands: Array
+    rows: Array
+    pixels: Array
+    variant: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """Filter groups. For each variant, `weights` [n, variants] is where their weights begin (in floats) and `table`
+    [n, variants] which one of `tables` (int64 [entries, 2]: input offset, k) they walk.
+
+    `input` [n], `output` [n] and `operands` [n, operands] are added to the planes' offsets.
+    """
+
+    input: Array
+    weights: Array
+    table: Array
+    tables: Sequence[Array]
+    bias: Array
+    output: Array
+    operands: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """Rows and tiles of planes, in the order of the threads that compute them; `part` numbers the thread."""
+
+    part: Array
+    plane: Array
+    first_row: Array
+    rows: Array
+    first_tile: Array
+    tiles: Array
+
+
+@dataclass(frozen=True, slots=True)
+class RowStrides:
+    """Floats between neighbouring rows of input, output and the operands of the epilogue."""
+
     input: int
-    weights: tuple[int, ...]
-    tables: tuple[np.ndarray, ...]
-    bias: int
     output: int
     operands: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """How to cut and order the work. `filter_threads` times `plane_threads` threads work.
+def task_data(
+    structure: Structure, groups: Groups, planes: Planes, cut: Schedule, rows: RowStrides, threads: int
+) -> Array:
+    """The data of one native step that runs on `threads` threads, some of which may have nothing to do."""
+    covers = _Covers(structure, planes)
+    pieces = _share(planes, covers.tiles, cut.plane_threads)
+    if cut.block_pixels:
+        pieces = _blocks(planes, covers.tiles, pieces, cut.block_pixels)
+    lanes = structure.isa.lanes * structure.vectors
+    spans = _Spans(groups, -(-cut.chunk_floats // lanes), lanes)
+    order = []
+    for thread in range(cut.workers):
+        f, p = divmod(thread, cut.plane_threads)
+        mine = np.flatnonzero(pieces.part == p)
+        group_range = (len(groups.bias) * f // cut.filter_threads, len(groups.bias) * (f + 1) // cut.filter_threads)
+        order.append(_ordered(spans, planes.variant[pieces.plane[mine]], mine, group_range, bool(cut.block_pixels)))
+    return _written(structure, groups, planes, covers, pieces, spans, order, rows, threads, prefetch=cut.prefetch)
 
-    `block_pixels > 0`: that many pixels at a time meet all filter groups. Otherwise a filter group meets all pixels
-    before the next one, `chunk_floats` of its weights at a time, prefetching what follows.
+
+def staged_task_data(
+    structure: Structure,
+    groups: Groups,
+    planes: Planes,
+    parts: Array,
+    lines: Array,
+    line_counts: Array,
+    rows: RowStrides,
+    threads: int,
+) -> Array:
+    """As `task_data`, for one thread for each plane (`parts`), which copies some of the `lines` (int64 [n, 3]) before:
+    `line_counts` says how many, plane by plane.
+    """
+    covers = _Covers(structure, planes)
+    numbers, zeros = np.arange(len(planes.rows)), np.zeros(len(planes.rows), np.int64)
+    pieces = Pieces(parts, numbers, zeros, planes.rows, zeros, covers.tiles)
+    spans = _Spans(groups, 0, structure.isa.lanes * structure.vectors)
+    everything = (0, len(groups.bias))
+    order = []
+    for thread in range(int(parts.max()) + 1):
+        mine = np.flatnonzero(pieces.part == thread)
+        order.append(_ordered(spans, planes.variant[mine], mine, everything, True))
+    return _written(structure, groups, planes, covers, pieces, spans, order, rows, threads, lines=(lines, line_counts))
+
+
+class _Covers:
+    """How the rows of each plane are covered by tiles: `counts` [planes, widths], the pixel that each width starts at,
+    and all tiles of a row.
     """
 
-    filter_threads: int
-    plane_threads: int
-    block_pixels: int = 0
-    chunk_floats: int = 0
-    prefetch: bool = False
-
-    @property
-    def workers(self) -> int:
-        """Threads that work."""
-        return self.filter_threads * self.plane_threads
+    def __init__(self, structure: Structure, planes: Planes) -> None:
+        lengths, which = np.unique(planes.pixels, return_inverse=True)
+        found = [cover(structure.isa, structure.vectors, int(n), structure.depthwise).counts for n in lengths]
+        self.counts = np.array(found, np.int64)[which]
+        pixels = self.counts * np.array(structure.widths, np.int64)
+        self.start = np.cumsum(pixels, axis=1) - pixels
+        self.before = np.cumsum(self.counts, axis=1) - self.counts
+        self.tiles = self.counts.sum(axis=1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    plane: Plane
-    first_row: int
-    rows: int
-    first_tile: int
-    tiles: int
-
-
-def parameters(
-    structure: Structure,
-    epilogue: Epilogue,
-    header: Sequence[int],
-    groups: Sequence[Group],
-    planes: Sequence[Plane],
-    schedule: Schedule,
-    strides: tuple[int, int, tuple[int, ...]],
-    threads: int,
-) -> np.ndarray:
-    """All parameters of one native step that runs on `threads` threads, some of which may have nothing to do.
-
-    `strides` are the row strides of input, output and operands.
+class _Spans:
+    """Pieces of the groups' tables, as runs of whole blocks: one entry for each group, variant and chunk, in this
+    order. `first` [groups, variants + 1] is where those of a group and variant begin.
     """
-    writer = _Writer(structure, epilogue, strides)
-    for thread in range(schedule.workers):
-        f, p = divmod(thread, schedule.plane_threads)
-        mine = groups[_cut(len(groups), f, schedule.filter_threads) : _cut(len(groups), f + 1, schedule.filter_threads)]
-        pieces = _share(structure, planes, p, schedule.plane_threads)
-        before = len(writer.tasks)
-        if schedule.block_pixels:
-            for piece in _blocks(structure, pieces, schedule.block_pixels):
-                for group in mine:
-                    writer.add(group, [piece], 0)
-        else:
-            for group in mine:
-                writer.add(group, pieces, schedule.chunk_floats)
-        writer.link(before, schedule.prefetch)
-        writer.end_thread()
-    return writer.finish(header, threads)
+
+    def __init__(self, groups: Groups, most: int, lanes: int) -> None:
+        """`most` k in a chunk (0: no limit); `lanes` weights of a k."""
+        count, variants = groups.table.shape
+        cuts, blocks, before = [], [], []
+        for table in groups.tables:
+            before.append(np.concatenate([[0], np.cumsum(table[:, 1])]))
+            blocks.append(entries_summed(table))
+            cuts.append(_chunks(before[-1], most, blocks[-1]))
+        sizes = np.array([len(c) for c in cuts])[groups.table].reshape(-1)
+        self.first = np.concatenate([[0], np.cumsum(sizes)])
+        self.variants = variants
+        pair = np.repeat(np.arange(count * variants), sizes)
+        self.group, self.variant = pair // variants, pair % variants
+        self.table = groups.table.reshape(-1)[pair]
+        # Which chunk of its table each span is, as an index into the chunks of all tables.
+        starts = np.concatenate([[0], np.cumsum([len(c) for c in cuts])])
+        at = starts[self.table] + np.arange(len(pair)) - self.first[pair]
+        entries = np.array([c for own in cuts for c in own], np.int64).reshape(-1, 2)
+        weights = [b[np.array(c)] for b, c in zip(before, cuts, strict=True)]
+        k = np.concatenate([np.asarray(w, np.int64).reshape(-1, 2) for w in weights])
+        self.entry, self.taps = entries[at, 0], entries[at, 1] - entries[at, 0]
+        self.block = np.array(blocks, np.int64)[self.table]
+        last = np.array([len(t) for t in groups.tables])[self.table]
+        self.flags = np.where(self.entry == 0, FIRST, 0) | np.where(entries[at, 1] == last, LAST, 0)
+        base = groups.weights.reshape(-1)[pair]
+        self.start, self.stop = base + k[at, 0] * lanes, base + k[at, 1] * lanes
 
 
-def staged_parameters(
-    structure: Structure,
-    epilogue: Epilogue,
-    header: Sequence[int],
-    groups: Sequence[Group],
-    blocks: Sequence[Sequence[tuple[Plane, np.ndarray]]],
-    strides: tuple[int, int, tuple[int, ...]],
-    threads: int,
-) -> np.ndarray:
-    """As `parameters`, for the blocks of each working thread: planes, with the lines to copy before."""
-    writer = _Writer(structure, epilogue, strides)
-    for mine in blocks:
-        for plane, lines in mine:
-            pieces = _share(structure, [plane], 0, 1)
-            for i, group in enumerate(groups):
-                writer.add(group, pieces, 0, lines if i == 0 else None)
-        writer.end_thread()
-    return writer.finish(header, threads)
-
-
-def _cut(total: int, index: int, parts: int) -> int:
-    return total * index // parts
-
-
-def _cover(structure: Structure, plane: Plane) -> Cover:
-    return cover(structure.isa, structure.vectors, plane.pixels, structure.depthwise)
-
-
-def _tiles(structure: Structure, plane: Plane) -> int:
-    return _cover(structure, plane).tiles
-
-
-def _share(structure: Structure, planes: Sequence[Plane], index: int, parts: int) -> list[_Piece]:
-    """One thread's pieces of all planes: whole rows if there are enough of them, tiles otherwise."""
-    rows = sum(plane.rows for plane in planes)
-    if rows % parts == 0 or rows >= 8 * parts:
-        first, last, position, pieces = _cut(rows, index, parts), _cut(rows, index + 1, parts), 0, []
-        for plane in planes:
-            low, high = max(first - position, 0), min(last - position, plane.rows)
-            if low < high:
-                pieces.append(_Piece(plane, low, high - low, 0, _tiles(structure, plane)))
-            position += plane.rows
-        return pieces
-    pieces = []
-    for plane in planes:
-        tiles = _tiles(structure, plane)
-        low, high = _cut(tiles, index, parts), _cut(tiles, index + 1, parts)
-        if low < high and plane.rows:
-            pieces.append(_Piece(plane, 0, plane.rows, low, high - low))
-    return pieces
-
-
-def _blocks(structure: Structure, pieces: Sequence[_Piece], pixels: int) -> list[_Piece]:
-    """Pieces of about `pixels` each."""
-    made = []
-    for piece in pieces:
-        width = max(piece.plane.pixels, 1)
-        tiles = max(1, round(pixels / max(width / max(_tiles(structure, piece.plane), 1), 1)))
-        if piece.tiles > tiles:
-            for row in range(piece.rows):
-                for tile in range(0, piece.tiles, tiles):
-                    count = min(tiles, piece.tiles - tile)
-                    made.append(_Piece(piece.plane, piece.first_row + row, 1, piece.first_tile + tile, count))
-            continue
-        rows = max(1, pixels // width)
-        for row in range(0, piece.rows, rows):
-            count = min(rows, piece.rows - row)
-            made.append(_Piece(piece.plane, piece.first_row + row, count, piece.first_tile, piece.tiles))
-    return made
-
-
-class _Writer:
-    """Collects tasks and tables."""
-
-    def __init__(self, structure: Structure, epilogue: Epilogue, strides: tuple[int, int, tuple[int, ...]]) -> None:
-        self.structure, self.epilogue = structure, epilogue
-        self._lanes = structure.isa.lanes * structure.vectors
-        self.input_row, self.output_row, self.operand_rows = strides
-        self.tasks: list[list[int]] = []
-        # By identity: filter groups with the same input channels share one array.
-        self._tables: dict[int, tuple[int, np.ndarray]] = {}
-        self._kept: list[np.ndarray] = []
-        self._table_parts: list[np.ndarray] = []
-        self._table_size = 0
-        # k steps, and weights, of each task.
-        self._steps: list[int] = []
-        # Tasks up to the end of each thread's.
-        self._ends = [0]
-        self._ranges: list[tuple[int, int]] = []
-
-    def _table(self, table: np.ndarray) -> tuple[int, np.ndarray]:
-        """Where the table will lie among the tables, and how many k there are before each entry."""
-        if id(table) not in self._tables:
-            before = np.concatenate([[0], np.cumsum(table[:, 1])])
-            self._tables[id(table)] = (self._table_size, before)
-            self._table_parts.append(table.ravel())
-            self._kept.append(table)
-            self._table_size += table.size
-        return self._tables[id(table)]
-
-    def add(self, group: Group, pieces: Sequence[_Piece], chunk_floats: int, stage: np.ndarray | None = None) -> None:
-        """Tasks of a group: all pieces for a chunk of the table, then the next chunk. `stage` are the lines that the
-        first of them copies.
-        """
-        first = len(self.tasks)
-        lanes = self._lanes
-        for variant in dict.fromkeys(piece.plane.variant for piece in pieces):
-            table, weights = group.tables[variant], group.weights[variant]
-            own = [piece for piece in pieces if piece.plane.variant == variant]
-            position, before = self._table(table)
-            block = entries_summed(table)
-            for start, stop in _chunks(before, -(-chunk_floats // lanes), block):
-                flags = (FIRST if start == 0 else 0) | (LAST if stop == len(table) else 0)
-                span = (weights + int(before[start]) * lanes, weights + int(before[stop]) * lanes)
-                for piece in own:
-                    self._task(group, piece, position + start * TABLE_ENTRY, (stop - start, block), flags, span)
-        if stage is not None:
-            at = generator.TASK.index("stage")
-            self.tasks[first][at : at + 2] = [self._table_size, len(stage)]
-            self._table_parts.append(stage.ravel())
-            self._table_size += stage.size
-
-    def _task(
-        self, group: Group, piece: _Piece, table: int, taps: tuple[int, int], flags: int, span: tuple[int, int]
-    ) -> None:
-        plane, row = piece.plane, piece.first_row
-        counts = _cover(self.structure, plane).counts
-        starts, tiles, pixel, seen = [], 0, 0, 0
-        own: list[int] = []
-        for width, count in zip(self.structure.widths, counts, strict=True):
-            low = min(max(piece.first_tile - seen, 0), count)
-            high = min(max(piece.first_tile + piece.tiles - seen, 0), count)
-            starts += [pixel + low * width, high - low]
-            if high > low:
-                own += [pixel + low * width, min(pixel + high * width, plane.pixels)]
-            tiles += high - low
-            pixel += count * width
-            seen += count
-        operands = [
-            base + own + row * step
-            for base, own, step in zip(plane.operands, group.operands, self.operand_rows, strict=True)
-        ]
-        self.tasks.append(
-            [
-                piece.rows,
-                plane.input + group.input + row * self.input_row,
-                span[0],
-                group.bias,
-                plane.output + group.output + row * self.output_row,
-                table,
-                *taps,
-                flags,
-                plane.pixels,
-                own[0],
-                own[-1],
-                span[0],
-                span[0],
-                0,
-                0,
-                0,
-                *operands,
-                *starts,
-            ]
-        )
-        self._steps.append(max(piece.rows * tiles * (span[1] - span[0]) // self._lanes, 1))
-        self._ranges.append(span)
-
-    def link(self, first: int, prefetch: bool) -> None:
-        """Let every task since `first` ask for the weights of the one after it."""
-        if not prefetch:
-            return
-        at = generator.TASK.index("prefetch")
-        for i in range(first, len(self.tasks) - 1):
-            start, stop = self._ranges[i + 1]
-            if (start, stop) != self._ranges[i]:
-                self.tasks[i][at : at + 3] = [start, stop, round(4 * (stop - start) / self._steps[i])]
-
-    def end_thread(self) -> None:
-        """What follows is another thread's."""
-        self._ends.append(len(self.tasks))
-
-    def finish(self, header: Sequence[int], threads: int) -> np.ndarray:
-        """Header and shares, tasks, tables."""
-        base, size = len(header) + 2 * threads, generator.task_size(self.structure, self.epilogue)
-        shares = [base + end * size for pair in itertools.pairwise(self._ends) for end in pair]
-        head = [*header, *shares, *[base] * (2 * threads - len(shares))]
-        tasks = np.array(self.tasks, np.int64)
-        if len(tasks):
-            for name in ("table", "stage"):
-                tasks[:, generator.TASK.index(name)] += len(head) + tasks.size
-        return np.concatenate([np.array(head, np.int64), tasks.ravel(), *self._table_parts]).astype(np.int64)
-
-
-def _chunks(before: np.ndarray, most: int, block: int) -> list[tuple[int, int]]:
+def _chunks(before: Array, most: int, block: int) -> list[tuple[int, int]]:
     """Ranges of table entries of about `most` k each (0: one range), in whole blocks of entries."""
     entries, total = len(before) - 1, int(before[-1])
     if not most or total <= most or not entries:
         return [(0, entries)]
     parts, blocks = -(-total // most), -(-entries // block)
-    cuts = sorted({min(_cut(blocks, i, parts) * block, entries) for i in range(parts + 1)})
+    cuts = sorted({min(blocks * i // parts * block, entries) for i in range(parts + 1)})
     return list(itertools.pairwise(cuts))
+
+
+def _share(planes: Planes, tiles: Array, parts: int) -> Pieces:
+    """The pieces of every thread: whole rows if there are enough of them, tiles otherwise."""
+    total = int(planes.rows.sum())
+    index = np.arange(parts + 1)[:, None]
+    if total % parts == 0 or total >= 8 * parts:
+        cuts, end = total * index // parts, np.cumsum(planes.rows)
+        begin = end - planes.rows
+        low = np.maximum(cuts[:-1] - begin, 0)
+        high = np.minimum(cuts[1:] - begin, planes.rows)
+        part, plane = np.nonzero(low < high)
+        first, size = low[part, plane], (high - low)[part, plane]
+        return Pieces(part, plane, first, size, np.zeros_like(part), tiles[plane])
+    cuts = tiles * index // parts
+    size = np.where(planes.rows > 0, np.diff(cuts, axis=0), 0)
+    part, plane = np.nonzero(size)
+    return Pieces(part, plane, np.zeros_like(part), planes.rows[plane], cuts[part, plane], size[part, plane])
+
+
+def _blocks(planes: Planes, tiles: Array, pieces: Pieces, pixels: int) -> Pieces:
+    """The pieces cut into some of about `pixels` each: tiles of one row, or whole rows."""
+    width = np.maximum(planes.pixels[pieces.plane], 1)
+    per_tile = np.maximum(width / np.maximum(tiles[pieces.plane], 1), 1)
+    some = np.maximum(np.rint(pixels / per_tile).astype(np.int64), 1)
+    split = pieces.tiles > some
+    row_step = np.where(split, 1, np.maximum(pixels // width, 1))
+    tile_step = np.where(split, some, pieces.tiles)
+    across = -(-pieces.tiles // tile_step)
+    counts = -(-pieces.rows // row_step) * across
+    of = np.repeat(np.arange(len(counts)), counts)
+    number = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
+    row, tile = number // across[of] * row_step[of], number % across[of] * tile_step[of]
+    return Pieces(
+        pieces.part[of],
+        pieces.plane[of],
+        pieces.first_row[of] + row,
+        np.minimum(row_step[of], pieces.rows[of] - row),
+        pieces.first_tile[of] + tile,
+        np.minimum(tile_step[of], pieces.tiles[of] - tile),
+    )
+
+
+def _ordered(
+    spans: _Spans, variant: Array, pieces: Array, groups: tuple[int, int], pieces_outside: bool
+) -> tuple[Array, Array]:
+    """(span, piece) of a thread's tasks in order: every piece meets all groups, or every group all pieces, one chunk
+    after the other.
+    """
+    first, last = groups
+    if pieces_outside:
+        # One chunk for each group and variant.
+        own = np.arange(first, last) * spans.variants + variant[:, None]
+        return spans.first[own].reshape(-1), np.repeat(pieces, last - first)
+    if spans.variants == 1:
+        own = np.arange(spans.first[first], spans.first[last])
+        return np.repeat(own, len(pieces)), np.tile(pieces, len(own))
+    made_spans, made_pieces = [], []
+    for group, number in itertools.product(range(first, last), range(spans.variants)):
+        chosen = pieces[variant == number]
+        pair = group * spans.variants + number
+        own = np.arange(spans.first[pair], spans.first[pair + 1])
+        made_spans.append(np.repeat(own, len(chosen)))
+        made_pieces.append(np.tile(chosen, len(own)))
+    return np.concatenate([*made_spans, pieces[:0]]), np.concatenate([*made_pieces, pieces[:0]])
+
+
+def _written(
+    structure: Structure,
+    groups: Groups,
+    planes: Planes,
+    covers: _Covers,
+    pieces: Pieces,
+    spans: _Spans,
+    order: Sequence[tuple[Array, Array]],
+    rows: RowStrides,
+    threads: int,
+    prefetch: bool = False,
+    lines: tuple[Array, Array] | None = None,
+) -> Array:
+    """Shares of the threads, tasks, tables, lines to copy: as int64."""
+    span, piece = (np.concatenate([part[i] for part in order]) for i in range(2))
+    group, plane, row = spans.group[span], pieces.plane[piece], pieces.first_row[piece]
+    type_ = task_type(groups.operands.shape[1], len(structure.widths))
+    size, base = type_.itemsize // 8, 2 * threads
+    tables_at = base + len(span) * size
+    table_at = tables_at + np.cumsum([0, *(table.size for table in groups.tables)])
+    tasks = np.zeros(len(span), type_)
+    tasks["rows"] = pieces.rows[piece]
+    tasks["input"] = planes.input[plane] + groups.input[group] + row * rows.input
+    tasks["output"] = planes.output[plane] + groups.output[group] + row * rows.output
+    tasks["weights"] = tasks["prefetch"] = tasks["prefetch_end"] = spans.start[span]
+    tasks["bias"] = groups.bias[group]
+    tasks["table"] = (table_at[spans.table] + spans.entry * TABLE_ENTRY)[span]
+    tasks["taps"], tasks["block"], tasks["flags"] = spans.taps[span], spans.block[span], spans.flags[span]
+    for i, step in enumerate(rows.operands):
+        tasks[f"operand{i}"] = planes.operands[plane, i] + groups.operands[group, i] + row * step
+    pixels = planes.pixels[pieces.plane]
+    tasks["pixels"] = pixels[piece]
+    _write_tiles(tasks, structure, covers, pieces, pixels, piece)
+    ends = np.cumsum([0, *(len(part[0]) for part in order)])
+    if prefetch and len(span):
+        _link(tasks, spans, span, pieces, piece, ends, structure.isa.lanes * structure.vectors)
+    if lines is not None:
+        counts = lines[1]
+        starts = table_at[-1] + (np.cumsum(counts) - counts) * len(STAGED_LINE)
+        tasks["stage"], tasks["stage_count"] = starts[piece], np.where(group == 0, counts[piece], 0)
+    shares = np.full((threads, 2), base, np.int64)
+    shares[: len(order), 0], shares[: len(order), 1] = base + ends[:-1] * size, base + ends[1:] * size
+    parts = [shares.ravel(), tasks.view(np.int64), *(table.ravel() for table in groups.tables)]
+    return np.concatenate(parts if lines is None else [*parts, lines[0].ravel()])
+
+
+def _write_tiles(
+    tasks: Array, structure: Structure, covers: _Covers, pieces: Pieces, pixels: Array, piece: Array
+) -> None:
+    """Which tiles of each width a task has, and the pixels that they cover."""
+    counts, start = covers.counts[pieces.plane], covers.start[pieces.plane]
+    low, high = (
+        np.clip(edge[:, None] - covers.before[pieces.plane], 0, counts)
+        for edge in (pieces.first_tile, pieces.first_tile + pieces.tiles)
+    )
+    begin = start + low * np.array(structure.widths)
+    end = np.minimum(start + high * np.array(structure.widths), pixels[:, None])
+    for i in range(len(structure.widths)):
+        tasks[f"start{i}"], tasks[f"count{i}"] = begin[piece, i], (high - low)[piece, i]
+    some = high > low
+    which, last = some.argmax(axis=1), len(structure.widths) - 1 - some[:, ::-1].argmax(axis=1)
+    every = np.arange(len(pixels))
+    tasks["begin"], tasks["end"] = begin[every, which][piece], end[every, last][piece]
+
+
+def _link(tasks: Array, spans: _Spans, span: Array, pieces: Pieces, piece: Array, ends: Array, lanes: int) -> None:
+    """Let every task ask for the weights of the one after it of the same thread, if those are others."""
+    start, stop = spans.start[span], spans.stop[span]
+    steps = np.maximum(pieces.rows[piece] * pieces.tiles[piece] * (stop - start) // lanes, 1)
+    following = np.arange(1, len(span) + 1)
+    following[ends[1:][ends[1:] > 0] - 1] -= 1  # the last one of a thread has none
+    other = (start[following] != start) | (stop[following] != stop)
+    pace = np.rint(4 * (stop - start)[following] / steps).astype(np.int64)
+    tasks["prefetch"] = np.where(other, start[following], tasks["prefetch"])
+    tasks["prefetch_end"] = np.where(other, stop[following], tasks["prefetch_end"])
+    tasks["prefetch_step"] = np.where(other, pace, 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -53,6 +53,11 @@ class NativeKernel:
 
     steps: tuple[NativeStep, ...]
     check: Callable[[], None] | None = None
+
+
+def independent(steps: Sequence[NativeStep]) -> tuple[NativeStep, ...]:
+    """Steps of which none reads what another one writes: only the last ends with a barrier."""
+    return tuple(replace(step, barrier=i == len(steps) - 1) for i, step in enumerate(steps))
 
 
 class Program:

@@ -1,4 +1,5 @@
-"""Where the windows of a pooling lie, as tables: for each output position of an axis its first valid tap and how many.
+"""A pooling as a kernel sees it, and where its windows lie, as tables: for each output position of an axis its first
+valid tap and how many.
 
 Clamping is done here, once, so that kernels never look at padding: it may not be there, it may be a zero border, and
 zero is not the identity of a maximum.
@@ -12,6 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from autofusion.ir.graph import Node
+from autofusion.ir.types import TensorType
+from autofusion_kernels_cpu.support import result, static, used_results
+
+KINDS = {"MaxPool": "max", "AveragePool": "average", "GlobalMaxPool": "max", "GlobalAveragePool": "average"}
+"""Operators, and what becomes of the elements of a window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +71,36 @@ def window_axes(node: Node, shape: Sequence[int], out: Sequence[int]) -> list[Ax
             high = total - low
         axes.append(Axis(shape[i + 2], out[i + 2], kernel[i], strides[i], dilations[i], low, high))
     return axes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pooling:
+    """A reduction of `kind` over windows along 1 to 3 spatial `axes`. With `include_pad`, averages count padding."""
+
+    node: Node
+    kind: str
+    x: TensorType
+    y: TensorType
+    axes: tuple[Axis, ...]
+    include_pad: bool
+
+    @property
+    def full_axes(self) -> tuple[Axis, ...]:
+        """Depth, height and width; missing ones have size 1 and come first."""
+        return (Axis(1, 1, 1, 1, 1, 0, 0),) * (3 - len(self.axes)) + self.axes
+
+
+def pooling_of(node: Node) -> Pooling | str:
+    """The pooling in a node, or why these kernels do not run it."""
+    x, y = static(node, 0), result(node)
+    if x is None or y is None:
+        return "its shapes are not static"
+    if x.dtype != np.float32:
+        return f"it pools {x.dtype}, only float32 is supported"
+    rank = len(x.static_shape)
+    if not 3 <= rank <= 5:
+        return f"it has {rank - 2} spatial axes, only 1 to 3 are supported"
+    if used_results(node) > 1:
+        return "its result 'Indices' is used"
+    axes = tuple(window_axes(node, x.static_shape, y.static_shape))
+    return Pooling(node, KINDS[node.op], x, y, axes, bool(node.attr("count_include_pad", 0)))
