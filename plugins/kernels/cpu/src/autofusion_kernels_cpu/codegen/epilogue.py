@@ -15,6 +15,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -47,7 +48,7 @@ class OperandKind(enum.Enum):
     """One number. Of a product: one for each row, or one."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Epilogue:
     """Pointwise work between an accumulator and the stored results; ``kinds`` has one entry for each leaf.
 
@@ -72,7 +73,7 @@ class Epilogue:
         """What is read besides the accumulator."""
         return self.region.leaves
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Text that is equal for epilogues that make the same code, different for others."""
         if self.accumulator is None:

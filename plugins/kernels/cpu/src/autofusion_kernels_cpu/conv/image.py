@@ -128,23 +128,25 @@ def bind(
 
 
 def _layer_data(layer: Layer, image: Strided, made: Staging) -> LayerData:
-    parts, planes, lines, counts = _blocks(layer, image, made)
-    filters = layer.filter_groups(layer.geometry.axes[2].out)
+    parts, planes, rows, lines, counts = _blocks(layer, image, made)
+    found = layer.groupings(layer.geometry.axes[2].out)
     params = layer.params() | {
         "line_vectors": made.line // layer.isa.lanes,
         "line_low": layer.geometry.axes[2].low,
     }
     steps, threads = [], layer.target.threads
-    for vectors in dict.fromkeys(f.vectors for f in filters):
-        structure, groups = layer.structure(vectors, staged=True), layer.groups(filters, vectors)
-        data = staged_task_data(structure, groups, planes, parts, lines, counts, layer.row_strides(), threads)
+    for grouping in found.sizes:
+        structure, groups = layer.structure(grouping.vectors, staged=True), layer.groups(grouping)
+        data = staged_task_data(structure, groups, planes, rows, parts, lines, counts, threads)
         steps.append(StepData(structure, params, data, layer.workers))
-    return LayerData(filters, tuple(steps))
+    return LayerData(found.filters, tuple(steps))
 
 
-def _blocks(layer: Layer, image: Strided, made: Staging) -> tuple[np.ndarray, Planes, np.ndarray, np.ndarray]:
-    """Blocks of result rows, none across the end of an image or of a thread's share: thread and plane of each, the
-    lines that they read (int64 [n, 3]) and how many each has.
+def _blocks(
+    layer: Layer, image: Strided, made: Staging
+) -> tuple[np.ndarray, Planes, np.ndarray, np.ndarray, np.ndarray]:
+    """Blocks of result rows, none across the end of an image or of a thread's share: thread of each, their planes, how
+    many rows each has, the lines that they read (int64 [n, 3]) and how many each reads.
     """
     g = layer.geometry
     _, height, width = g.axes
@@ -163,8 +165,8 @@ def _blocks(layer: Layer, image: Strided, made: Staging) -> tuple[np.ndarray, Pl
     base = part * made.floats
     # The table's offsets count from the first pixel, zeros before it included.
     start = base + height.low * made.line + width.low
-    operands = np.array([positions(s) for s in layer.operands], np.int64).reshape(len(layer.operands), len(first)).T
-    planes = Planes(start, positions(layer.y), operands, count, np.full_like(count, width.out), np.zeros_like(count))
+    offsets = np.stack([start, *(positions(s) for s in (layer.y, *layer.operands))], axis=1)
+    planes = Planes(offsets, made.rows, width.out)
     # [blocks, channels, lines]; blocks of fewer rows read fewer lines.
     own = (count - 1) * height.stride + (height.kernel - 1) * height.dilation + 1
     line = np.arange(made.lines)
@@ -176,4 +178,4 @@ def _blocks(layer: Layer, image: Strided, made: Staging) -> tuple[np.ndarray, Pl
     length = np.where(inside, width.size, 0)
     stacked = np.stack(np.broadcast_arrays(source, target, length), axis=-1)
     lines = stacked[np.broadcast_to(line < own[:, None, None], stacked.shape[:-1])].astype(np.int64)
-    return part, planes, lines, own * g.channels
+    return part, planes, count, lines, own * g.channels

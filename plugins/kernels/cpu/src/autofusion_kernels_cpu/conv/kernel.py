@@ -24,8 +24,6 @@ import functools
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-
 from autofusion_kernels_cpu.codegen.builder import Function
 from autofusion_kernels_cpu.codegen.epilogue import Epilogue, OperandKind
 from autofusion_kernels_cpu.codegen.values import I64, Value
@@ -39,26 +37,26 @@ PARAMS = ("input_row", "output_block", "output_row", "output_line")
 """Parameters (floats) before the block and row stride of each operand of the epilogue. `output_line` is from a row of a
 plain result to the next, of which `output_row` skips some.
 """
+PLACES = ("input", "output")
+"""Fields of a task before one offset for each operand of the epilogue."""
 TASK = (
     "rows",
-    "input",
     "weights",
+    "prefetch",
+    "prefetch_end",
+    "prefetch_step",
     "bias",
-    "output",
     "table",
     "taps",
     "block",
     "flags",
+    "stage",
+    "stage_count",
     "pixels",
     "begin",
     "end",
-    "prefetch",
-    "prefetch_end",
-    "prefetch_step",
-    "stage",
-    "stage_count",
 )
-"""Fields of a task before one offset for each operand of the epilogue and (start, count) for each tile width.
+"""Fields of a task between those and (start, count) for each tile width.
 
 All offsets count floats from the start of the buffer but `table`: int64 from the start of the data behind the
 parameters. Of its `taps` entries, `block` are summed in one go. `pixels` is the length of a row, of which the task has
@@ -75,10 +73,10 @@ FIRST, LAST = 1, 2
 
 
 @functools.cache
-def task_type(operands: int, widths: int) -> np.dtype:
-    """A task for an epilogue of that many operands and that many tile widths: int64 fields by name."""
+def task_fields(operands: int, widths: int) -> tuple[str, ...]:
+    """The fields of a task, int64 each, for an epilogue of that many operands and that many tile widths."""
     tiles = [f"{field}{i}" for i in range(widths) for field in ("start", "count")]
-    return np.dtype([(name, np.int64) for name in (*TASK, *(f"operand{i}" for i in range(operands)), *tiles)])
+    return (*PLACES, *(f"operand{i}" for i in range(operands)), *TASK, *tiles)
 
 
 def kernel(structure: Structure, epilogue: Epilogue) -> Kernel:
@@ -130,7 +128,7 @@ class _Emitter:
         self.f, self.s, self.epilogue = f, structure, epilogue
         self.lanes = structure.isa.lanes
         self.data = f.at(f.args["params"], len(f.param), I64)
-        self.type = task_type(len(epilogue.kinds), len(structure.widths))
+        self.fields = task_fields(len(epilogue.kinds), len(structure.widths))
         self.products = Products(f, structure)
         self.store: Store = (PlainStore if structure.interleave else BlockedStore)(f, structure, epilogue)
 
@@ -138,14 +136,13 @@ class _Emitter:
         f = self.f
         shares = f.at(self.data, f.thread * 2, I64)
         begin, end = f.load(shares, 0, I64), f.load(shares, 1, I64)
-        with f.loop(begin, end, step=self.type.itemsize // 8) as loop:
+        with f.loop(begin, end, step=len(self.fields)) as loop:
             self.task(f.at(self.data, loop.index, I64))
 
     def task(self, record: Value) -> None:
         f = self.f
-        assert self.type.names is not None
-        place = {name: i for i, name in enumerate(self.type.names)}
-        field = {name: f.load(record, place[name], I64) for name in TASK}
+        place = {name: i for i, name in enumerate(self.fields)}
+        field = {name: f.load(record, place[name], I64) for name in (*PLACES, *TASK)}
         if self.s.staged:
             self.stage(field["stage"], field["stage_count"])
         operands = []

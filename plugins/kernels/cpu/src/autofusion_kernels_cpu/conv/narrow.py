@@ -25,10 +25,10 @@ from autofusion_kernels_cpu.conv.problem import ConvProblem
 from autofusion_kernels_cpu.conv.products import Interleave, Structure
 from autofusion_kernels_cpu.conv.schedule import Schedule, cost
 from autofusion_kernels_cpu.conv.steps import KEPT, LayerData, StepData
-from autofusion_kernels_cpu.conv.tables import runs_table
-from autofusion_kernels_cpu.conv.tasks import Groups, Planes, RowStrides, task_data
+from autofusion_kernels_cpu.conv.tables import blocked_table
+from autofusion_kernels_cpu.conv.tasks import Groups, Planes, task_data
 from autofusion_kernels_cpu.conv.tiles import cover, widths
-from autofusion_kernels_cpu.conv.weights import FilterGroup, pack_blocked, padded_vector, read
+from autofusion_kernels_cpu.conv.weights import FilterGroup, channel_runs, pack_blocked, padded_vector, read
 from autofusion_kernels_cpu.native.kernel import Source
 from autofusion_kernels_cpu.native.program import NativeKernel
 
@@ -171,15 +171,15 @@ class _Layer:
             masked=any(None in seen for taps in self.taps for _, seen in taps.shifts),
         )
         row = y.height * parts.rows
-        rows = RowStrides(x.height * self.taps[1].step, row, tuple(row if s.height else 0 for s in self.operands))
-        params = {"input_row": rows.input, "output_block": y.block, "output_row": row, "output_line": y.height}
-        for i, (strides, operand_row) in enumerate(zip(self.operands, rows.operands, strict=True)):
+        operand_rows = [row if s.height else 0 for s in self.operands]
+        rows = np.array([x.height * self.taps[1].step, row, *operand_rows], np.int64)
+        params = {"input_row": int(rows[0]), "output_block": y.block, "output_row": row, "output_line": y.height}
+        for i, (strides, operand_row) in enumerate(zip(self.operands, operand_rows, strict=True)):
             params[f"operand{i}.block"], params[f"operand{i}.row"] = strides.block, operand_row
-        zero = np.zeros(1, np.int64)
-        one = zero[:, None]
-        groups = Groups(zero, one, one, [self._table()], zero, zero, np.zeros((1, len(self.operands)), np.int64))
+        zero = np.zeros((1, 1), np.int64)
+        groups = Groups(np.zeros((1, len(rows)), np.int64), zero, zero, [self._table()], zero[0], {})
         cut = Schedule(1, self.workers)
-        data = task_data(structure, groups, self._planes(), cut, rows, self.target.threads)
+        data = task_data(structure, groups, [self._planes()], cut, rows, self.target.threads)
         return LayerData((self.group,), (StepData(structure, params, data, self.workers),))
 
     def _table(self) -> np.ndarray:
@@ -189,7 +189,9 @@ class _Layer:
             for taps, stride in zip(self.taps, strides, strict=True)
         )
         shifts = (depth[:, None, None] + height[:, None] + width).ravel()
-        return runs_table(self.group, shifts, self.x, self.isa.lanes)
+        runs = np.array(channel_runs(self.group, self.isa.lanes), np.int64)
+        places = np.stack([runs[:, 0] // self.isa.lanes, runs[:, 0] % self.isa.lanes, runs[:, 1]], axis=1)
+        return blocked_table(places, shifts, self.x)
 
     def _planes(self) -> Planes:
         depth, height, width = self.taps
@@ -198,15 +200,9 @@ class _Layer:
             # Rows follow each other without a gap, in the result as well.
             rows, pixels = 1, rows * pixels
         image, d = np.indices((self.geometry.batch, depth.pixels)).reshape(2, -1)
-
-        def positions(s: Strided, step: int = 1) -> np.ndarray:
-            return image * s.image + d * (step * s.depth)
-
-        operands = np.array([positions(s) for s in self.operands], np.int64).reshape(len(self.operands), len(image)).T
-        one = np.ones_like(image)
-        return Planes(
-            positions(self.x, depth.step), positions(self.y), operands, one * rows, one * pixels, np.zeros_like(image)
-        )
+        offsets = [image * s.image + d * s.depth for s in (self.y, *self.operands)]
+        start = image * self.x.image + d * (depth.step * self.x.depth)
+        return Planes(np.stack([start, *offsets], axis=1), rows, pixels)
 
 
 def _all_taps(layer: _Layer) -> list[tuple[tuple[int, tuple[int | None, ...]], ...]]:

@@ -8,7 +8,6 @@ import numpy as np
 
 from autofusion.kernels import BindContext
 from autofusion_kernels_cpu.codegen.isa import isa_of
-from autofusion_kernels_cpu.conv.geometry import Geometry
 from autofusion_kernels_cpu.conv.phases import phases
 from autofusion_kernels_cpu.conv.problem import ConvProblem
 from autofusion_kernels_cpu.conv.variant import Variant
@@ -20,16 +19,6 @@ from autofusion_kernels_cpu.conv.weights import (
     pack_planar,
     padded_vector,
 )
-
-
-def group_starts(geometry: Geometry, variant: Variant, groups: Sequence[FilterGroup], lanes: int) -> np.ndarray:
-    """Where the weights of each group and phase begin, in floats: int64 [groups, phases]."""
-    channels = [1 if variant is Variant.DEPTHWISE else f.last - f.first for f in groups]
-    sizes = np.array([f.vectors * lanes * c for f, c in zip(groups, channels, strict=True)], np.int64)
-    # Phase by phase, all groups of each.
-    each = np.array([phase.size for phase in phases(geometry)], np.int64)[:, None] * sizes
-    flat = each.ravel()
-    return (np.cumsum(flat) - flat).reshape(each.shape).T
 
 
 def packed_weights(

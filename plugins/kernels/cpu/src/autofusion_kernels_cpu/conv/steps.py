@@ -7,6 +7,7 @@ kept for the process, a bounded number of bytes of it.
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,16 +17,16 @@ from autofusion.kernels import Target
 from autofusion_kernels_cpu.codegen.epilogue import OperandKind
 from autofusion_kernels_cpu.codegen.isa import Isa, isa_of
 from autofusion_kernels_cpu.conv.geometry import Geometry
+from autofusion_kernels_cpu.conv.grouping import Grouping, Groupings, groupings
 from autofusion_kernels_cpu.conv.memory import Strided
-from autofusion_kernels_cpu.conv.packing import group_starts
 from autofusion_kernels_cpu.conv.phases import Phase, phases
 from autofusion_kernels_cpu.conv.products import Structure
 from autofusion_kernels_cpu.conv.schedule import StepSize, schedule
 from autofusion_kernels_cpu.conv.tables import blocked_table, depthwise_table, planar_table
-from autofusion_kernels_cpu.conv.tasks import Groups, Planes, RowStrides, task_data
+from autofusion_kernels_cpu.conv.tasks import Groups, Planes, task_data
 from autofusion_kernels_cpu.conv.tiles import cover, widths
-from autofusion_kernels_cpu.conv.variant import Variant, row_taps, splits_of
-from autofusion_kernels_cpu.conv.weights import FilterGroup, filter_groups
+from autofusion_kernels_cpu.conv.variant import Variant, row_taps
+from autofusion_kernels_cpu.conv.weights import FilterGroup
 from autofusion_kernels_cpu.kept import Kept
 
 
@@ -66,6 +67,15 @@ class Layer:
     kinds: tuple[OperandKind, ...]
     workers: int
     target: Target
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Computed once: a look-up takes it several times."""
+        own = (self.geometry, self.variant, self.x, self.y, self.operands, self.kinds, self.workers, self.target)
+        return hash(own)
 
     @cached_property
     def isa(self) -> Isa:
@@ -108,49 +118,41 @@ class Layer:
             return d, 1, h * w
         return 1, 1, d * h * w
 
-    def planes(self) -> Planes:
-        """Every image, depth and phase, in this order of importance: image, phase, depth."""
-        g, count = self.geometry, len(self.operands)
+    @cached_property
+    def _strides(self) -> tuple[Strided, ...]:
+        """Of input, output and operands."""
+        return (self.x, self.y, *self.operands)
+
+    def planes(self) -> list[Planes]:
+        """Every image and depth, phase by phase."""
+        g = self.geometry
         if self.batch_is_row:
-            zero = np.zeros(1, np.int64)
-            return Planes(zero, zero, np.zeros((1, count), np.int64), zero + 1, zero + g.batch, zero)
+            return [Planes(np.zeros((1, len(self._strides)), np.int64), 1, g.batch)]
         merged, stride = self._merged(), 1 if g.transposed else g.axes[0].stride
-        image = np.arange(g.batch)[:, None]
-        # [images, phases and their depths] each.
-        parts: list[list[np.ndarray]] = []
-        for variant, phase in enumerate(self.phases[:1] if self.phases_are_groups else self.phases):
+        images = np.arange(g.batch)[:, None, None] * np.array([s.image for s in self._strides])
+        made = []
+        for phase in self.phases[:1] if self.phases_are_groups else self.phases:
             depths, rows, pixels = merged or phase.count
-            depth = np.arange(depths)
-            one = np.ones((g.batch, depths), np.int64)
+            first = [0, *(s.offset(0, phase.first) for s in self._strides[1:])]
+            offsets = images + first
+            if depths > 1:
+                steps = [stride * self.x.depth, *(phase.step[0] * s.depth for s in self._strides[1:])]
+                offsets = offsets + np.arange(depths)[:, None] * np.array(steps)
+            made.append(Planes(offsets.reshape(-1, len(first)), rows, pixels))
+        return made
 
-            def positions(s: Strided, phase: Phase = phase, depth: np.ndarray = depth) -> np.ndarray:
-                return image * s.image + s.offset(0, phase.first) + depth * (phase.step[0] * s.depth)
-
-            fields = [image * self.x.image + depth * (stride * self.x.depth), positions(self.y)]
-            fields += [positions(s) for s in self.operands]
-            parts.append([*fields, one * rows, one * pixels, one * variant])
-        x, y, *operands, rows, pixels, variants = (
-            np.concatenate(field, axis=1).ravel() for field in zip(*parts, strict=True)
-        )
-        stacked = np.stack(operands, axis=1) if operands else np.zeros((len(x), 0), np.int64)
-        return Planes(x, y, stacked, rows, pixels, variants)
-
-    def row_strides(self) -> RowStrides:
+    @cached_property
+    def row(self) -> np.ndarray:
         """Floats between neighbouring output rows in input, output and operands."""
         height = self.geometry.axes[1]
         inner, outer = (1, height.stride) if self.geometry.transposed else (height.stride, 1)
-        return RowStrides(self.x.height * inner, self.y.height * outer, tuple(s.height * outer for s in self.operands))
+        return np.array([self.x.height * inner, *(s.height * outer for s in self._strides[1:])], np.int64)
 
     def params(self) -> dict[str, int]:
         """The parameters of every step."""
-        rows = self.row_strides()
-        made = {
-            "input_row": rows.input,
-            "output_block": self.y.block,
-            "output_row": rows.output,
-            "output_line": self.y.height,
-        }
-        for i, (strides, row) in enumerate(zip(self.operands, rows.operands, strict=True)):
+        x, y, *operands = self.row.tolist()
+        made = {"input_row": x, "output_block": self.y.block, "output_row": y, "output_line": self.y.height}
+        for i, (strides, row) in enumerate(zip(self.operands, operands, strict=True)):
             made[f"operand{i}.block"], made[f"operand{i}.row"] = strides.block, row
         return made
 
@@ -170,70 +172,56 @@ class Layer:
             return self.x.width, self.y.width * width.stride
         return self.x.width * width.stride, self.y.width
 
-    def filter_groups(self, pixels: int) -> tuple[FilterGroup, ...]:
+    def groupings(self, pixels: int) -> Groupings:
         """The groups of output channels, for rows of `pixels`."""
-        g = self.geometry
-        splits = splits_of(self.isa, g, self.variant, pixels)
-        return filter_groups(splits, self.isa.lanes, g.filters, g.group_channels, g.group_filters)
+        return groupings(self.isa, self.geometry, self.variant, pixels, self.phases_are_groups)
 
-    def table(self, group: FilterGroup, phase: Phase) -> np.ndarray:
-        """Where the kernel finds the inputs of a sum: int64 [entries, 2] of (offset, k)."""
+    def tables(self, grouping: Grouping) -> list[np.ndarray]:
+        """Where the kernel finds the inputs of a sum: int64 [entries, 2] of (offset, k), for each reader and phase."""
         if self.variant is Variant.PLANAR:
-            return planar_table(self.geometry, phase, self.x)
+            return [planar_table(self.geometry, self.phases[0], self.x)]
+        strides = (self.x.depth, self.x.height, self.x.width)
+        shifts = [phase.input_offsets(strides) for phase in self.phases]
         if self.variant is Variant.DEPTHWISE:
-            return depthwise_table(phase, self.x, row_taps(self.geometry))
-        return blocked_table(group, phase, self.x, self.isa.lanes)
+            return [depthwise_table(each, row_taps(self.geometry)) for each in shifts]
+        return [blocked_table(runs, each, self.x) for runs in grouping.runs for each in shifts]
 
-    def groups(self, filters: tuple[FilterGroup, ...], vectors: int) -> Groups:
-        """Those of `filters` that have `vectors` channel blocks."""
-        lanes, y = self.isa.lanes, self.y
-        chosen = [i for i, f in enumerate(filters) if f.vectors == vectors]
-        weights = group_starts(self.geometry, self.variant, filters, lanes)[chosen]
-        # Filter groups that read the same channels share their tables; depthwise ones only differ in where they start.
+    def groups(self, grouping: Grouping) -> Groups:
+        """The groups of one size, with this layer's strides."""
         depthwise = self.variant is Variant.DEPTHWISE
-        keys = [(0, 0) if depthwise else (filters[i].first, filters[i].last) for i in chosen]
-        numbers = {key: n * len(self.phases) for n, key in enumerate(dict.fromkeys(keys))}
-        read = {key: filters[i] for key, i in zip(keys, chosen, strict=True)}
-        tables = [self.table(read[key], phase) for key in numbers for phase in self.phases]
-        table = np.array([numbers[key] for key in keys], np.int64)[:, None] + np.arange(len(self.phases))
-        block = np.array([filters[i].block for i in chosen], np.int64)
-        source, result = block * self.x.block * int(depthwise), block * y.block
-        operands = block[:, None] * np.array([s.block for s in self.operands], np.int64)
-        bias = block * lanes
+        blocks = [self.x.block if depthwise else 0, *(s.block for s in self._strides[1:])]
+        offsets = grouping.block[:, None] * np.array(blocks)
         if self.phases_are_groups and len(self.phases) > 1:
-            # One group for each filter group and phase.
-            source, bias = np.repeat(source, len(self.phases)), np.repeat(bias, len(self.phases))
-            first = np.array([[s.offset(0, p.first) for s in (y, *self.operands)] for p in self.phases], np.int64)
-            result = (result[:, None] + first[:, 0]).ravel()
-            operands = (operands[:, None] + first[:, 1:]).reshape(len(bias), len(self.operands))
-            weights, table = weights.reshape(-1, 1), table.reshape(-1, 1)
-        return Groups(source, weights, table, tables, bias, result, operands)
+            first = [[0, *(s.offset(0, phase.first) for s in self._strides[1:])] for phase in self.phases]
+            offsets = offsets + np.tile(np.array(first), (len(offsets) // len(first), 1))
+        bias = grouping.block * self.isa.lanes
+        tables = self.tables(grouping)
+        return Groups(offsets, grouping.weights, grouping.table, tables, bias, grouping.templates)
 
     def steps(self) -> LayerData:
         """One step for each number of vectors in the filter groups."""
         planes, g = self.planes(), self.geometry
-        filters = self.filter_groups(int(planes.pixels.max()))
+        found = self.groupings(max(each.pixels for each in planes))
+        rows = [len(each.offsets) * each.rows for each in planes]
         made = []
-        for vectors in dict.fromkeys(f.vectors for f in filters):
-            channels = max(f.last - f.first for f in filters if f.vectors == vectors)
-            masked = self.variant is not Variant.DEPTHWISE and channels > g.group_channels
-            structure, groups = self.structure(vectors, masked=masked), self.groups(filters, vectors)
-            lengths = np.unique(planes.pixels)
-            tiles = {int(n): cover(self.isa, vectors, int(n), structure.depthwise).tiles for n in lengths}
+        for grouping in found.sizes:
+            vectors, groups = grouping.vectors, self.groups(grouping)
+            structure = self.structure(vectors, masked=grouping.masked)
+            tiles = [cover(self.isa, vectors, each.pixels, structure.depthwise).tiles for each in planes]
             size = StepSize(
-                groups=len(groups.bias),
+                groups=len(groups),
                 group_floats=max(int(t[:, 1].sum()) for t in groups.tables) * vectors * self.isa.lanes,
                 input_floats=g.batch * g.channels * math.prod(a.size for a in g.axes),
-                tiles=sum(int(planes.rows[planes.pixels == n].sum()) * tiles[int(n)] for n in lengths),
-                rows=int(planes.rows.sum()),
-                pixels=int((planes.rows * planes.pixels).sum()),
-                channels=channels,
+                tiles=sum(map(operator.mul, rows, tiles)),
+                rows=sum(rows),
+                pixels=sum(count * each.pixels for count, each in zip(rows, planes, strict=True)),
+                channels=grouping.channels,
                 taps=max(phase.size for phase in self.phases),
             )
             cut = schedule(size, self.workers, self.target)
-            data = task_data(structure, groups, planes, cut, self.row_strides(), self.target.threads)
+            data = task_data(structure, groups, planes, cut, self.row, self.target.threads)
             made.append(StepData(structure, self.params(), data, cut.workers))
-        return LayerData(filters, tuple(made))
+        return LayerData(found.filters, tuple(made))
 
 
 KEPT: Kept[LayerData] = Kept(16 << 20)

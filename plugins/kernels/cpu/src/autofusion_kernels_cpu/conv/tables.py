@@ -7,24 +7,17 @@ import numpy as np
 from autofusion_kernels_cpu.conv.geometry import Geometry
 from autofusion_kernels_cpu.conv.memory import Strided
 from autofusion_kernels_cpu.conv.phases import Phase
-from autofusion_kernels_cpu.conv.weights import FilterGroup, channel_runs
 
 
-def blocked_table(group: FilterGroup, phase: Phase, x: Strided, lanes: int) -> np.ndarray:
-    """For blocked input: every run of channels of one block, at every tap."""
-    return runs_table(group, phase.input_offsets((x.depth, x.height, x.width)), x, lanes)
+def blocked_table(runs: np.ndarray, shifts: np.ndarray, x: Strided) -> np.ndarray:
+    """For blocked input: every run of channels of one block (channel block, first lane, channels), at every shift."""
+    base = runs[:, 0] * x.block + runs[:, 1]
+    return _table(base[:, None] + shifts, runs[:, 2:])
 
 
-def runs_table(group: FilterGroup, shifts: np.ndarray, x: Strided, lanes: int) -> np.ndarray:
-    """Every run of channels of one block, at every shift."""
-    runs = np.array(channel_runs(group, lanes), np.int64)
-    base = runs[:, 0] // lanes * x.block + runs[:, 0] % lanes
-    return _table(base[:, None] + shifts, runs[:, 1:])
-
-
-def depthwise_table(phase: Phase, x: Strided, together: int) -> np.ndarray:
+def depthwise_table(shifts: np.ndarray, together: int) -> np.ndarray:
     """For one filter a channel: every row of `together` taps."""
-    return _table(phase.input_offsets((x.depth, x.height, x.width))[::together], 1)
+    return _table(shifts[::together], 1)
 
 
 def planar_table(geometry: Geometry, phase: Phase, x: Strided) -> np.ndarray:

@@ -1,320 +1,324 @@
 """Work of a convolution as one table of tasks: who computes what, in which order, with which weights coming next.
 
-A task is a *span* (of a filter group's weights) times a *piece* (of the result). Both are arrays, one entry each, and
-the table is their outer product in the order of each thread. Everything here is data for the one kernel in
-`conv.kernel`; nothing of it changes a result, not even its rounding.
+Every field of a task is the sum of what a *span* (of a filter group's weights) and a *piece* (of the result) say of it,
+and those of a piece are again sums over planes, rows and tiles: the table is an outer sum of a few short arrays, in the
+order of each thread. Everything here is data for the one kernel in `conv.kernel`; nothing of it changes a result, not
+even its rounding.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from autofusion_kernels_cpu.conv.kernel import FIRST, LAST, STAGED_LINE, task_type
+from autofusion_kernels_cpu.codegen.isa import Isa
+from autofusion_kernels_cpu.conv.kernel import FIRST, LAST, STAGED_LINE, task_fields
 from autofusion_kernels_cpu.conv.products import TABLE_ENTRY, Structure, entries_summed
 from autofusion_kernels_cpu.conv.schedule import Schedule
-from autofusion_kernels_cpu.conv.tiles import cover
+from autofusion_kernels_cpu.conv.tiles import cover, widths
 
 Array = np.ndarray
+_NONE = -1
+"""Flags of what is not a task."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Planes:
-    """Parts of the result with regular rows: an image, a depth, a phase of a transposed convolution each.
+    """Parts of the result with regular rows, all of one size: every image and depth (of a phase).
 
-    `input` [n], `output` [n] and `operands` [n, operands] count floats from the first element of the views. `variant`
-    selects the groups' tables and weights.
+    `offsets` [n, 2 + operands] are those of input, output and the epilogue's operands, in floats from the first element
+    of the views.
     """
 
-    input: Array
-    output: Array
-    operands: Array
-    rows: Array
-    pixels: Array
-    variant: Array
+    offsets: Array
+    rows: int
+    pixels: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:
-    """Filter groups. For each variant, `weights` [n, variants] is where their weights begin (in floats) and `table`
-    [n, variants] which one of `tables` (int64 [entries, 2]: input offset, k) they walk.
+    """Filter groups. For each phase, `weights` [n, phases] is where their weights begin (in floats) and `table`
+    [n, phases] which one of `tables` (int64 [entries, 2]: input offset, k) they walk.
 
-    `input` [n], `output` [n] and `operands` [n, operands] are added to the planes' offsets.
+    `offsets` [n, 2 + operands] are added to the planes'; `bias` [n] counts floats. `templates` is kept by groups of
+    equal weights, bias and tables, but for the tables' offsets.
     """
 
-    input: Array
+    offsets: Array
     weights: Array
     table: Array
     tables: Sequence[Array]
     bias: Array
-    output: Array
-    operands: Array
+    templates: dict[tuple[int, ...], Array]
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pieces:
-    """Rows and tiles of planes, in the order of the threads that compute them; `part` numbers the thread."""
-
-    part: Array
-    plane: Array
-    first_row: Array
-    rows: Array
-    first_tile: Array
-    tiles: Array
+    def __len__(self) -> int:
+        return len(self.bias)
 
 
 @dataclass(frozen=True, slots=True)
-class RowStrides:
-    """Floats between neighbouring rows of input, output and the operands of the epilogue."""
+class _Slab:
+    """Neighbouring planes of a phase, some rows and tiles of each."""
 
-    input: int
-    output: int
-    operands: tuple[int, ...]
+    phase: int
+    planes: slice
+    first_row: int
+    rows: int
+    first_tile: int
+    tiles: int
 
 
 def task_data(
-    structure: Structure, groups: Groups, planes: Planes, cut: Schedule, rows: RowStrides, threads: int
+    structure: Structure, groups: Groups, planes: Sequence[Planes], cut: Schedule, row: Array, threads: int
 ) -> Array:
-    """The data of one native step that runs on `threads` threads, some of which may have nothing to do."""
-    covers = _Covers(structure, planes)
-    pieces = _share(planes, covers.tiles, cut.plane_threads)
-    if cut.block_pixels:
-        pieces = _blocks(planes, covers.tiles, pieces, cut.block_pixels)
-    lanes = structure.isa.lanes * structure.vectors
-    spans = _Spans(groups, -(-cut.chunk_floats // lanes), lanes)
-    order = []
+    """The data of one native step that runs on `threads` threads, some of which may have nothing to do.
+
+    `planes` has one entry for each phase; `row` [2 + operands] are the strides of rows of input, output and operands.
+    """
+    writer = _Writer(structure, groups, cut.chunk_floats, threads)
+    shares = _shares(planes, [_all_tiles(structure, p.pixels) for p in planes], cut.plane_threads)
+    pieces = [
+        [(slab.phase, writer.pieces(planes[slab.phase], slab, row, cut.block_pixels)) for slab in slabs]
+        for slabs in shares
+    ]
+    parts = []
     for thread in range(cut.workers):
         f, p = divmod(thread, cut.plane_threads)
-        mine = np.flatnonzero(pieces.part == p)
-        group_range = (len(groups.bias) * f // cut.filter_threads, len(groups.bias) * (f + 1) // cut.filter_threads)
-        order.append(_ordered(spans, planes.variant[pieces.plane[mine]], mine, group_range, bool(cut.block_pixels)))
-    return _written(structure, groups, planes, covers, pieces, spans, order, rows, threads, prefetch=cut.prefetch)
+        own = slice(len(groups) * f // cut.filter_threads, len(groups) * (f + 1) // cut.filter_threads)
+        tasks = [writer.tasks(writer.spans(phase)[own], each, bool(cut.block_pixels)) for phase, each in pieces[p]]
+        parts.append(tasks[0] if len(tasks) == 1 else np.concatenate([writer.none, *tasks]))
+        writer.link(parts[-1], cut.prefetch)
+    return writer.finish(parts)
 
 
 def staged_task_data(
     structure: Structure,
     groups: Groups,
     planes: Planes,
+    rows: Array,
     parts: Array,
     lines: Array,
     line_counts: Array,
-    rows: RowStrides,
     threads: int,
 ) -> Array:
-    """As `task_data`, for one thread for each plane (`parts`), which copies some of the `lines` (int64 [n, 3]) before:
-    `line_counts` says how many, plane by plane.
+    """As `task_data`, for one thread for each plane (`parts`, ascending), which has `rows` of it and copies some of the
+    `lines` (int64 [n, 3]) before: `line_counts` says how many, plane by plane.
     """
-    covers = _Covers(structure, planes)
-    numbers, zeros = np.arange(len(planes.rows)), np.zeros(len(planes.rows), np.int64)
-    pieces = Pieces(parts, numbers, zeros, planes.rows, zeros, covers.tiles)
-    spans = _Spans(groups, 0, structure.isa.lanes * structure.vectors)
-    everything = (0, len(groups.bias))
-    order = []
-    for thread in range(int(parts.max()) + 1):
-        mine = np.flatnonzero(pieces.part == thread)
-        order.append(_ordered(spans, planes.variant[mine], mine, everything, True))
-    return _written(structure, groups, planes, covers, pieces, spans, order, rows, threads, lines=(lines, line_counts))
+    writer = _Writer(structure, groups, 0, threads)
+    everything = _Slab(0, slice(None), 0, planes.rows, 0, _all_tiles(structure, planes.pixels))
+    pieces = writer.pieces(planes, everything, np.zeros(planes.offsets.shape[1], np.int64), 0)
+    pieces[:, writer.column["rows"]] = rows
+    pieces[:, writer.column["stage"]] = (np.cumsum(line_counts) - line_counts) * len(STAGED_LINE)
+    pieces[:, writer.column["stage_count"]] = line_counts
+    spans = writer.spans(0)
+    made = []
+    for thread in range(int(parts[-1]) + 1):
+        own = pieces[parts == thread]
+        tasks = writer.tasks(spans, own, True).reshape(len(own), len(groups), -1)
+        # The lines are copied before the first group.
+        tasks[:, 1:, writer.column["stage_count"]] = 0
+        made.append(tasks.reshape(-1, tasks.shape[-1]))
+    return writer.finish(made, lines)
 
 
-class _Covers:
-    """How the rows of each plane are covered by tiles: `counts` [planes, widths], the pixel that each width starts at,
-    and all tiles of a row.
-    """
-
-    def __init__(self, structure: Structure, planes: Planes) -> None:
-        lengths, which = np.unique(planes.pixels, return_inverse=True)
-        found = [cover(structure.isa, structure.vectors, int(n), structure.depthwise).counts for n in lengths]
-        self.counts = np.array(found, np.int64)[which]
-        pixels = self.counts * np.array(structure.widths, np.int64)
-        self.start = np.cumsum(pixels, axis=1) - pixels
-        self.before = np.cumsum(self.counts, axis=1) - self.counts
-        self.tiles = self.counts.sum(axis=1)
+def _all_tiles(structure: Structure, pixels: int) -> int:
+    return cover(structure.isa, structure.vectors, pixels, structure.depthwise).tiles
 
 
-class _Spans:
-    """Pieces of the groups' tables, as runs of whole blocks: one entry for each group, variant and chunk, in this
-    order. `first` [groups, variants + 1] is where those of a group and variant begin.
-    """
-
-    def __init__(self, groups: Groups, most: int, lanes: int) -> None:
-        """`most` k in a chunk (0: no limit); `lanes` weights of a k."""
-        count, variants = groups.table.shape
-        cuts, blocks, before = [], [], []
-        for table in groups.tables:
-            before.append(np.concatenate([[0], np.cumsum(table[:, 1])]))
-            blocks.append(entries_summed(table))
-            cuts.append(_chunks(before[-1], most, blocks[-1]))
-        sizes = np.array([len(c) for c in cuts])[groups.table].reshape(-1)
-        self.first = np.concatenate([[0], np.cumsum(sizes)])
-        self.variants = variants
-        pair = np.repeat(np.arange(count * variants), sizes)
-        self.group, self.variant = pair // variants, pair % variants
-        self.table = groups.table.reshape(-1)[pair]
-        # Which chunk of its table each span is, as an index into the chunks of all tables.
-        starts = np.concatenate([[0], np.cumsum([len(c) for c in cuts])])
-        at = starts[self.table] + np.arange(len(pair)) - self.first[pair]
-        entries = np.array([c for own in cuts for c in own], np.int64).reshape(-1, 2)
-        weights = [b[np.array(c)] for b, c in zip(before, cuts, strict=True)]
-        k = np.concatenate([np.asarray(w, np.int64).reshape(-1, 2) for w in weights])
-        self.entry, self.taps = entries[at, 0], entries[at, 1] - entries[at, 0]
-        self.block = np.array(blocks, np.int64)[self.table]
-        last = np.array([len(t) for t in groups.tables])[self.table]
-        self.flags = np.where(self.entry == 0, FIRST, 0) | np.where(entries[at, 1] == last, LAST, 0)
-        base = groups.weights.reshape(-1)[pair]
-        self.start, self.stop = base + k[at, 0] * lanes, base + k[at, 1] * lanes
-
-
-def _chunks(before: Array, most: int, block: int) -> list[tuple[int, int]]:
-    """Ranges of table entries of about `most` k each (0: one range), in whole blocks of entries."""
-    entries, total = len(before) - 1, int(before[-1])
-    if not most or total <= most or not entries:
-        return [(0, entries)]
-    parts, blocks = -(-total // most), -(-entries // block)
-    cuts = sorted({min(blocks * i // parts * block, entries) for i in range(parts + 1)})
-    return list(itertools.pairwise(cuts))
-
-
-def _share(planes: Planes, tiles: Array, parts: int) -> Pieces:
-    """The pieces of every thread: whole rows if there are enough of them, tiles otherwise."""
-    total = int(planes.rows.sum())
-    index = np.arange(parts + 1)[:, None]
+# --- shares of threads ------------------------------------------------------------------------------------------------
+def _shares(planes: Sequence[Planes], tiles: Sequence[int], parts: int) -> list[list[_Slab]]:
+    """What every thread has: whole rows if there are enough of them, tiles otherwise."""
+    total = sum(len(each.offsets) * each.rows for each in planes)
     if total % parts == 0 or total >= 8 * parts:
-        cuts, end = total * index // parts, np.cumsum(planes.rows)
-        begin = end - planes.rows
-        low = np.maximum(cuts[:-1] - begin, 0)
-        high = np.minimum(cuts[1:] - begin, planes.rows)
-        part, plane = np.nonzero(low < high)
-        first, size = low[part, plane], (high - low)[part, plane]
-        return Pieces(part, plane, first, size, np.zeros_like(part), tiles[plane])
-    cuts = tiles * index // parts
-    size = np.where(planes.rows > 0, np.diff(cuts, axis=0), 0)
-    part, plane = np.nonzero(size)
-    return Pieces(part, plane, np.zeros_like(part), planes.rows[plane], cuts[part, plane], size[part, plane])
+        cuts = [total * i // parts for i in range(parts + 1)]
+        return [list(_row_slabs(planes, tiles, first, last)) for first, last in itertools.pairwise(cuts)]
+    made = []
+    for part in range(parts):
+        slabs = []
+        for phase, each in enumerate(planes):
+            first, last = tiles[phase] * part // parts, tiles[phase] * (part + 1) // parts
+            if first < last and each.rows:
+                slabs.append(_Slab(phase, slice(None), 0, each.rows, first, last - first))
+        made.append(slabs)
+    return made
 
 
-def _blocks(planes: Planes, tiles: Array, pieces: Pieces, pixels: int) -> Pieces:
-    """The pieces cut into some of about `pixels` each: tiles of one row, or whole rows."""
-    width = np.maximum(planes.pixels[pieces.plane], 1)
-    per_tile = np.maximum(width / np.maximum(tiles[pieces.plane], 1), 1)
-    some = np.maximum(np.rint(pixels / per_tile).astype(np.int64), 1)
-    split = pieces.tiles > some
-    row_step = np.where(split, 1, np.maximum(pixels // width, 1))
-    tile_step = np.where(split, some, pieces.tiles)
-    across = -(-pieces.tiles // tile_step)
-    counts = -(-pieces.rows // row_step) * across
-    of = np.repeat(np.arange(len(counts)), counts)
-    number = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
-    row, tile = number // across[of] * row_step[of], number % across[of] * tile_step[of]
-    return Pieces(
-        pieces.part[of],
-        pieces.plane[of],
-        pieces.first_row[of] + row,
-        np.minimum(row_step[of], pieces.rows[of] - row),
-        pieces.first_tile[of] + tile,
-        np.minimum(tile_step[of], pieces.tiles[of] - tile),
-    )
+def _row_slabs(planes: Sequence[Planes], tiles: Sequence[int], first: int, last: int) -> Iterator[_Slab]:
+    """Rows `first` to `last` of all planes, one after the other."""
+    for phase, each in enumerate(planes):
+        count = len(each.offsets) * each.rows
+        low, high = max(first, 0), min(last, count)
+        while low < high:
+            plane, row = divmod(low, each.rows)
+            whole = 1 if row else (high - low) // each.rows
+            rows = min(each.rows - row, high - low)
+            yield _Slab(phase, slice(plane, plane + max(whole, 1)), row, rows, 0, tiles[phase])
+            low += rows * max(whole, 1)
+        first, last = first - count, last - count
 
 
-def _ordered(
-    spans: _Spans, variant: Array, pieces: Array, groups: tuple[int, int], pieces_outside: bool
-) -> tuple[Array, Array]:
-    """(span, piece) of a thread's tasks in order: every piece meets all groups, or every group all pieces, one chunk
-    after the other.
-    """
-    first, last = groups
-    if pieces_outside:
-        # One chunk for each group and variant.
-        own = np.arange(first, last) * spans.variants + variant[:, None]
-        return spans.first[own].reshape(-1), np.repeat(pieces, last - first)
-    if spans.variants == 1:
-        own = np.arange(spans.first[first], spans.first[last])
-        return np.repeat(own, len(pieces)), np.tile(pieces, len(own))
-    made_spans, made_pieces = [], []
-    for group, number in itertools.product(range(first, last), range(spans.variants)):
-        chosen = pieces[variant == number]
-        pair = group * spans.variants + number
-        own = np.arange(spans.first[pair], spans.first[pair + 1])
-        made_spans.append(np.repeat(own, len(chosen)))
-        made_pieces.append(np.tile(chosen, len(own)))
-    return np.concatenate([*made_spans, pieces[:0]]), np.concatenate([*made_pieces, pieces[:0]])
+# --- tiles ------------------------------------------------------------------------------------------------------------
+@functools.lru_cache(2048)
+def _row_tiles(isa: Isa, vectors: int, pixels: int, depthwise: int) -> tuple[Array, Array, Array]:
+    """(counts of each width, tiles before them, the pixel that they start at) of a row."""
+    counts = np.array(cover(isa, vectors, pixels, depthwise).counts, np.int64)
+    covered = counts * np.array(widths(isa, vectors, depthwise))
+    return counts, np.cumsum(counts) - counts, np.cumsum(covered) - covered
 
 
-def _written(
-    structure: Structure,
-    groups: Groups,
-    planes: Planes,
-    covers: _Covers,
-    pieces: Pieces,
-    spans: _Spans,
-    order: Sequence[tuple[Array, Array]],
-    rows: RowStrides,
-    threads: int,
-    prefetch: bool = False,
-    lines: tuple[Array, Array] | None = None,
-) -> Array:
-    """Shares of the threads, tasks, tables, lines to copy: as int64."""
-    span, piece = (np.concatenate([part[i] for part in order]) for i in range(2))
-    group, plane, row = spans.group[span], pieces.plane[piece], pieces.first_row[piece]
-    type_ = task_type(groups.operands.shape[1], len(structure.widths))
-    size, base = type_.itemsize // 8, 2 * threads
-    tables_at = base + len(span) * size
-    table_at = tables_at + np.cumsum([0, *(table.size for table in groups.tables)])
-    tasks = np.zeros(len(span), type_)
-    tasks["rows"] = pieces.rows[piece]
-    tasks["input"] = planes.input[plane] + groups.input[group] + row * rows.input
-    tasks["output"] = planes.output[plane] + groups.output[group] + row * rows.output
-    tasks["weights"] = tasks["prefetch"] = tasks["prefetch_end"] = spans.start[span]
-    tasks["bias"] = groups.bias[group]
-    tasks["table"] = (table_at[spans.table] + spans.entry * TABLE_ENTRY)[span]
-    tasks["taps"], tasks["block"], tasks["flags"] = spans.taps[span], spans.block[span], spans.flags[span]
-    for i, step in enumerate(rows.operands):
-        tasks[f"operand{i}"] = planes.operands[plane, i] + groups.operands[group, i] + row * step
-    pixels = planes.pixels[pieces.plane]
-    tasks["pixels"] = pixels[piece]
-    _write_tiles(tasks, structure, covers, pieces, pixels, piece)
-    ends = np.cumsum([0, *(len(part[0]) for part in order)])
-    if prefetch and len(span):
-        _link(tasks, spans, span, pieces, piece, ends, structure.isa.lanes * structure.vectors)
-    if lines is not None:
-        counts = lines[1]
-        starts = table_at[-1] + (np.cumsum(counts) - counts) * len(STAGED_LINE)
-        tasks["stage"], tasks["stage_count"] = starts[piece], np.where(group == 0, counts[piece], 0)
-    shares = np.full((threads, 2), base, np.int64)
-    shares[: len(order), 0], shares[: len(order), 1] = base + ends[:-1] * size, base + ends[1:] * size
-    parts = [shares.ravel(), tasks.view(np.int64), *(table.ravel() for table in groups.tables)]
-    return np.concatenate(parts if lines is None else [*parts, lines[0].ravel()])
-
-
-def _write_tiles(
-    tasks: Array, structure: Structure, covers: _Covers, pieces: Pieces, pixels: Array, piece: Array
-) -> None:
-    """Which tiles of each width a task has, and the pixels that they cover."""
-    counts, start = covers.counts[pieces.plane], covers.start[pieces.plane]
-    low, high = (
-        np.clip(edge[:, None] - covers.before[pieces.plane], 0, counts)
-        for edge in (pieces.first_tile, pieces.first_tile + pieces.tiles)
-    )
-    begin = start + low * np.array(structure.widths)
-    end = np.minimum(start + high * np.array(structure.widths), pixels[:, None])
-    for i in range(len(structure.widths)):
-        tasks[f"start{i}"], tasks[f"count{i}"] = begin[piece, i], (high - low)[piece, i]
+@functools.lru_cache(512)
+def _tile_fields(isa: Isa, vectors: int, pixels: int, depthwise: int, ranges: tuple[tuple[int, int], ...]) -> Array:
+    """[ranges, fields]: length of the row, first and last pixel, (start, count) of every width, of ranges of tiles."""
+    counts, before, start = _row_tiles(isa, vectors, pixels, depthwise)
+    sizes = np.array(widths(isa, vectors, depthwise))
+    edges = np.array(ranges, np.int64)
+    low, high = (np.minimum(np.maximum(edges[:, i, None] - before, 0), counts) for i in range(2))
+    begin, end = start + low * sizes, np.minimum(start + high * sizes, pixels)
     some = high > low
-    which, last = some.argmax(axis=1), len(structure.widths) - 1 - some[:, ::-1].argmax(axis=1)
-    every = np.arange(len(pixels))
-    tasks["begin"], tasks["end"] = begin[every, which][piece], end[every, last][piece]
+    made = np.empty((len(ranges), 3 + 2 * len(sizes)), np.int64)
+    made[:, 0] = pixels
+    made[:, 1], made[:, 2] = np.where(some, begin, pixels).min(axis=1), np.where(some, end, 0).max(axis=1)
+    made[:, 3::2], made[:, 4::2] = begin, high - low
+    return made
 
 
-def _link(tasks: Array, spans: _Spans, span: Array, pieces: Pieces, piece: Array, ends: Array, lanes: int) -> None:
-    """Let every task ask for the weights of the one after it of the same thread, if those are others."""
-    start, stop = spans.start[span], spans.stop[span]
-    steps = np.maximum(pieces.rows[piece] * pieces.tiles[piece] * (stop - start) // lanes, 1)
-    following = np.arange(1, len(span) + 1)
-    following[ends[1:][ends[1:] > 0] - 1] -= 1  # the last one of a thread has none
-    other = (start[following] != start) | (stop[following] != stop)
-    pace = np.rint(4 * (stop - start)[following] / steps).astype(np.int64)
-    tasks["prefetch"] = np.where(other, start[following], tasks["prefetch"])
-    tasks["prefetch_end"] = np.where(other, stop[following], tasks["prefetch_end"])
-    tasks["prefetch_step"] = np.where(other, pace, 0)
+def _cuts(structure: Structure, planes: Planes, slab: _Slab, pixels: int) -> tuple[list[int], list[tuple[int, int]]]:
+    """(first rows, and the end of the last; ranges of tiles) of the pieces of about `pixels` each (0: one piece)."""
+    rows = range(slab.first_row, slab.first_row + slab.rows)
+    tiles = range(slab.first_tile, slab.first_tile + slab.tiles)
+    if not pixels:
+        return [rows.start, rows.stop], [(tiles.start, tiles.stop)]
+    width = max(planes.pixels, 1)
+    some = max(1, round(pixels / max(width / max(_all_tiles(structure, planes.pixels), 1), 1)))
+    if slab.tiles > some:
+        return [*rows, rows.stop], [(first, min(first + some, tiles.stop)) for first in tiles[::some]]
+    return [*rows[:: max(1, pixels // width)], rows.stop], [(tiles.start, tiles.stop)]
+
+
+@functools.cache
+def _columns(fields: tuple[str, ...]) -> dict[str, int]:
+    return {name: i for i, name in enumerate(fields)}
+
+
+class _Writer:
+    """Arrays of fields, for one structure and its groups."""
+
+    def __init__(self, structure: Structure, groups: Groups, chunk_floats: int, threads: int) -> None:
+        self._structure, self._groups, self._threads = structure, groups, threads
+        self._lanes = structure.isa.lanes * structure.vectors
+        self._most = -(-chunk_floats // self._lanes)
+        self._offsets = groups.offsets.shape[1]
+        fields = task_fields(self._offsets - 2, len(structure.widths))
+        self.column = _columns(fields)
+        self.none = np.zeros((0, len(fields)), np.int64)
+        self._table_at = [0, *itertools.accumulate(table.size for table in groups.tables)]
+        self._spans: dict[int, Array] = {}
+
+    def pieces(self, planes: Planes, slab: _Slab, row: Array, block_pixels: int) -> Array:
+        """[pieces, fields]: planes outside, then rows, then tiles. Nothing of the groups."""
+        edges, ranges = _cuts(self._structure, planes, slab, block_pixels)
+        first = np.array(edges, np.int64)
+        offsets = planes.offsets[slab.planes]
+        made = np.zeros((len(offsets), len(edges) - 1, len(ranges), len(self.column)), np.int64)
+        made[..., : self._offsets] = offsets[:, None, None] + (first[:-1, None] * row)[:, None]
+        made[..., self.column["rows"]] = np.diff(first)[:, None]
+        s = self._structure
+        tiles = _tile_fields(s.isa, s.vectors, planes.pixels, s.depthwise, tuple(ranges))
+        made[..., len(self.column) - tiles.shape[1] :] = tiles
+        return made.reshape(-1, len(self.column))
+
+    def tasks(self, spans: Array, pieces: Array, pieces_outside: bool) -> Array:
+        """Tasks [n, fields] of spans [groups, chunks, fields] and pieces: every piece meets all groups, or every group
+        all pieces, one chunk after the other.
+        """
+        flat = spans.reshape(-1, spans.shape[-1])
+        outer, inner = (pieces, flat) if pieces_outside else (flat, pieces)
+        made = (outer[:, None] + inner).reshape(-1, spans.shape[-1])
+        flags = made[:, self.column["flags"]]
+        return made[flags != _NONE] if flags.min(initial=0) == _NONE else made
+
+    def spans(self, phase: int) -> Array:
+        """[groups, chunks, fields]: nothing of the pieces. `table` counts from the first table."""
+        if phase not in self._spans:
+            key = (phase, self._most, len(self.column))
+            template = self._groups.templates.get(key)
+            if template is None:
+                template = self._groups.templates[key] = self._template(phase)
+            made = template.copy()
+            made[..., : self._offsets] = self._groups.offsets[:, None]
+            self._spans[phase] = made
+        return self._spans[phase]
+
+    def _template(self, phase: int) -> Array:
+        """The spans without the groups' offsets."""
+        groups, column = self._groups, self.column
+        number = groups.table[:, phase]
+        used = dict.fromkeys(number.tolist())
+        # Tables of one step are of one shape, but for groups of channels that straddle blocks in other ways.
+        chunks = {n: _chunks(groups.tables[n], self._most) for n in used}
+        most = max(len(each) for each in chunks.values())
+        fields = np.zeros((len(groups.tables), most, len(column)), np.int64)
+        for n, each in chunks.items():
+            own = fields[n]
+            # A table of fewer chunks ends in some that are none: `tasks` drops them.
+            table = np.array([*each, *[(0, 0, 0, 0, _NONE)] * (most - len(each))], np.int64)
+            own[:, column["table"]] = self._table_at[n] + table[:, 0] * TABLE_ENTRY
+            own[:, column["taps"]], own[:, column["flags"]] = table[:, 1], table[:, 4]
+            own[:, column["block"]] = entries_summed(groups.tables[n])
+            own[:, column["weights"]], own[:, column["prefetch_end"]] = table[:, 2], table[:, 3]
+            own[:, column["weights"] : column["prefetch_end"] + 1] *= self._lanes
+            own[:, column["prefetch"]] = own[:, column["weights"]]
+        made = fields[number]
+        made[..., column["bias"]] += groups.bias[:, None]
+        start = column["weights"]
+        made[..., start : start + 3] += groups.weights[:, phase, None, None]
+        return made
+
+    def link(self, tasks: Array, prefetch: bool) -> None:
+        """With `prefetch`, let every task of a thread ask for the weights of the one after it, if those are others."""
+        if not prefetch:
+            tasks[:, self.column["prefetch_end"]] = tasks[:, self.column["prefetch"]]
+            return
+        start, stop = tasks[:-1, self.column["weights"]], tasks[:-1, self.column["prefetch_end"]]
+        following, end = tasks[1:, self.column["weights"]], tasks[1:, self.column["prefetch_end"]].copy()
+        tiles = tasks[:-1, self.column["count0"] :: 2].sum(axis=1)
+        steps = np.maximum(tasks[:-1, self.column["rows"]] * tiles * (stop - start) // self._lanes, 1)
+        other = (following != start) | (end != stop)
+        pace = np.rint(4 * (end - following) / steps).astype(np.int64)
+        tasks[:-1, self.column["prefetch_step"]] = np.where(other, pace, 0)
+        tasks[:-1, self.column["prefetch"]] = np.where(other, following, start)
+        tasks[:-1, self.column["prefetch_end"]] = np.where(other, end, start)
+        tasks[-1:, self.column["prefetch_end"]] = tasks[-1:, self.column["weights"]]
+
+    def finish(self, parts: Sequence[Array], lines: Array | None = None) -> Array:
+        """Shares of the threads, tasks, tables, lines to copy: as int64, with positions from the start."""
+        tasks = np.concatenate(parts)
+        base, size = 2 * self._threads, len(self.column)
+        tables_at = base + tasks.size
+        tasks[:, self.column["table"]] += tables_at
+        tasks[:, self.column["stage"]] += tables_at + self._table_at[-1]
+        ends = base + np.cumsum([0, *(len(part) for part in parts)]) * size
+        shares = np.full((self._threads, 2), base, np.int64)
+        shares[: len(parts), 0], shares[: len(parts), 1] = ends[:-1], ends[1:]
+        made = [shares.ravel(), tasks.ravel(), *(table.ravel() for table in self._groups.tables)]
+        return np.concatenate(made if lines is None else [*made, lines.ravel()])
+
+
+def _chunks(table: Array, most: int) -> list[tuple[int, int, int, int, int]]:
+    """Runs of entries of about `most` k each (0: one run), in whole blocks: (first entry, entries, k before the first,
+    k up to the end, flags).
+    """
+    entries = len(table)
+    before = [0, *np.cumsum(table[:, 1]).tolist()]
+    block = entries_summed(table)
+    cuts = [0, entries]
+    if most and before[-1] > most and entries:
+        parts, blocks = -(-before[-1] // most), -(-entries // block)
+        cuts = sorted({min(blocks * i // parts * block, entries) for i in range(parts + 1)})
+    return [
+        (a, b - a, before[a], before[b], (FIRST if a == 0 else 0) | (LAST if b == entries else 0))
+        for a, b in itertools.pairwise(cuts)
+    ]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -108,17 +109,25 @@ def structure_text(*parts: object) -> str:
 
 
 def _text(part: object) -> str:
-    if isinstance(part, Isa):
-        return part.name
-    if part is None or (isinstance(part, str | bool | int | float) and not isinstance(part, np.generic)):
+    kind = type(part)
+    if kind in _PLAIN:
         return repr(part)
+    if kind is Isa:
+        return part.name  # type: ignore[attr-defined]
+    if kind is tuple or kind is list:
+        return f"({','.join(map(_text, part))})"  # type: ignore[call-overload]
     if isinstance(part, enum.Enum):
-        return f"{type(part).__name__}.{part.name}"
+        return f"{kind.__name__}.{part.name}"
     if isinstance(part, np.dtype):
         return dtype_name(part)
-    if isinstance(part, tuple | list):
-        return f"({','.join(map(_text, part))})"
-    if dataclasses.is_dataclass(part) and not isinstance(part, type):
-        values = [_text(getattr(part, field.name)) for field in dataclasses.fields(part)]
-        return f"{type(part).__name__}({','.join(values)})"
-    raise TypeError(f"a kernel's structure cannot hold a {type(part).__name__}: expected numbers, texts and tuples")
+    if dataclasses.is_dataclass(part):
+        return f"{kind.__name__}({','.join([_text(getattr(part, name)) for name in _field_names(kind)])})"
+    raise TypeError(f"a kernel's structure cannot hold a {kind.__name__}: expected numbers, texts and tuples")
+
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+@functools.cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
