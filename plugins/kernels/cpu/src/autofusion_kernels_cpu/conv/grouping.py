@@ -10,7 +10,7 @@ import numpy as np
 from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.conv.geometry import Geometry
 from autofusion_kernels_cpu.conv.phases import phases
-from autofusion_kernels_cpu.conv.variant import Variant, splits_of
+from autofusion_kernels_cpu.conv.variant import Variant, splits_of, taps_together
 from autofusion_kernels_cpu.conv.weights import FilterGroup, channel_runs, filter_groups
 
 
@@ -48,7 +48,8 @@ def groupings(isa: Isa, geometry: Geometry, variant: Variant, pixels: int, joine
     splits = splits_of(isa, geometry, variant, pixels)
     sizes = tuple(phase.size for phase in phases(geometry))
     g = geometry
-    return _groupings(variant, splits, isa.lanes, g.filters, g.group_channels, g.group_filters, sizes, joined)
+    channels = (g.filters, g.group_channels, g.group_filters)
+    return _groupings(variant, splits, isa.lanes, *channels, sizes, taps_together(g, variant), joined)
 
 
 @functools.lru_cache(512)
@@ -60,8 +61,10 @@ def _groupings(
     group_channels: int,
     group_filters: int,
     phase_sizes: tuple[int, ...],
+    together: int,
     joined: bool,
 ) -> Groupings:
+    """The groups for `splits`; `together` only tells layers apart whose tables are of other shapes."""
     groups = filter_groups(splits, lanes, filters, group_channels, group_filters)
     depthwise = variant is Variant.DEPTHWISE
     floats = [f.vectors * lanes * (1 if depthwise else f.last - f.first) for f in groups]

@@ -25,7 +25,7 @@ from autofusion_kernels_cpu.conv.schedule import StepSize, schedule
 from autofusion_kernels_cpu.conv.tables import blocked_table, depthwise_table, planar_table
 from autofusion_kernels_cpu.conv.tasks import Groups, Planes, task_data
 from autofusion_kernels_cpu.conv.tiles import cover, widths
-from autofusion_kernels_cpu.conv.variant import Variant, row_taps
+from autofusion_kernels_cpu.conv.variant import Variant, row_taps, taps_together
 from autofusion_kernels_cpu.conv.weights import FilterGroup
 from autofusion_kernels_cpu.kept import Kept
 
@@ -178,12 +178,13 @@ class Layer:
 
     def tables(self, grouping: Grouping) -> list[np.ndarray]:
         """Where the kernel finds the inputs of a sum: int64 [entries, 2] of (offset, k), for each reader and phase."""
+        together = taps_together(self.geometry, self.variant)
         if self.variant is Variant.PLANAR:
-            return [planar_table(self.geometry, self.phases[0], self.x)]
+            return [planar_table(self.geometry.channels, self.phases[0], self.x, together)]
         strides = (self.x.depth, self.x.height, self.x.width)
         shifts = [phase.input_offsets(strides) for phase in self.phases]
         if self.variant is Variant.DEPTHWISE:
-            return [depthwise_table(each, row_taps(self.geometry)) for each in shifts]
+            return [depthwise_table(each, together) for each in shifts]
         return [blocked_table(runs, each, self.x) for runs in grouping.runs for each in shifts]
 
     def groups(self, grouping: Grouping) -> Groups:

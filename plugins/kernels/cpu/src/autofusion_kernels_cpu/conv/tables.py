@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from autofusion_kernels_cpu.conv.geometry import Geometry
 from autofusion_kernels_cpu.conv.memory import Strided
 from autofusion_kernels_cpu.conv.phases import Phase
 
@@ -20,14 +19,12 @@ def depthwise_table(shifts: np.ndarray, together: int) -> np.ndarray:
     return _table(shifts[::together], 1)
 
 
-def planar_table(geometry: Geometry, phase: Phase, x: Strided) -> np.ndarray:
-    """For a plain image: the taps of a row are neighbours of one channel, unless they are dilated."""
+def planar_table(channels: int, phase: Phase, x: Strided, together: int) -> np.ndarray:
+    """For a plain image: `together` taps of a row are neighbours of one channel."""
     depth, height, width = (np.array([shift for _, shift in taps], np.int64) for taps in phase.taps)
-    channel = np.arange(geometry.channels)[:, None, None] * x.block
+    channel = np.arange(channels)[:, None, None] * x.block
     rows = channel + depth[:, None] * x.depth + height * x.height
-    if geometry.axes[2].dilation == 1:
-        return _table(rows + width[0], len(width))
-    return _table(rows[..., None] + width, 1)
+    return _table(rows[..., None] + width[::together], together)
 
 
 def _table(offsets: np.ndarray, count: int | np.ndarray) -> np.ndarray:

@@ -46,6 +46,13 @@ def row_taps(geometry: Geometry) -> int:
     return width.kernel if width.dilation == 1 and width.kernel in (3, 5, 7) else 1
 
 
+def taps_together(geometry: Geometry, variant: Variant) -> int:
+    """Taps of a row that one entry of a table stands for."""
+    if variant is Variant.PLANAR:
+        return geometry.axes[2].kernel if geometry.axes[2].dilation == 1 else 1
+    return row_taps(geometry) if variant is Variant.DEPTHWISE else 1
+
+
 @functools.lru_cache(1024)
 def cycles_of(isa: Isa, geometry: Geometry, variant: Variant) -> float:
     """Cycles of one core, were all data in the first-level cache."""
