@@ -120,7 +120,7 @@ def _text(part: object) -> str:
         return f"{kind.__name__}.{part.name}"
     if isinstance(part, np.dtype):
         return dtype_name(part)
-    if dataclasses.is_dataclass(part):
+    if dataclasses.is_dataclass(part) and not isinstance(part, type):
         return f"{kind.__name__}({','.join([_text(getattr(part, name)) for name in _field_names(kind)])})"
     raise TypeError(f"a kernel's structure cannot hold a {kind.__name__}: expected numbers, texts and tuples")
 
