@@ -11,7 +11,7 @@ from autofusion.kernels import BindContext, BindFunction, TensorView
 from autofusion_kernels_cpu.codegen.isa import isa_of
 from autofusion_kernels_cpu.native.program import NativeKernel
 from autofusion_kernels_cpu.pooling import kernel
-from autofusion_kernels_cpu.pooling.problem import Pooling
+from autofusion_kernels_cpu.pooling.problem import Pooling, interior, window_table
 
 _STRIDES = ("batch", "block", "depth", "row")
 
@@ -37,7 +37,7 @@ def _common(problem: Pooling, x: TensorView, y: TensorView, workers: int) -> dic
 
 
 def _tables(problem: Pooling) -> np.ndarray:
-    return np.concatenate([axis.table(problem.include_pad) for axis in problem.full_axes]).ravel()
+    return np.concatenate([window_table(axis, problem.include_pad) for axis in problem.full_axes]).ravel()
 
 
 def _blocked(
@@ -50,7 +50,7 @@ def _blocked(
     x, y = inputs[0], outputs[0]
     assert x is not None
     isa, width = isa_of(context.target), problem.axes[-1]
-    first, last = width.interior(width.table(problem.include_pad))
+    first, last = interior(width)
     params = _common(problem, x, y, workers) | {
         "blocks": -(-y.shape[1] // isa.lanes),
         "inner_first": first,
@@ -80,7 +80,7 @@ def _plain(
         "low": width.low,
         "dilation": width.dilation,
     }
-    sizes = width.table(problem.include_pad)[:, 2].astype(np.float32)
+    sizes = window_table(width, problem.include_pad)[:, 2].astype(np.float32)
     buffers = {"x": x, "y": y, "table": _tables(problem), "sizes": sizes}
     code = kernel.plain(isa_of(context.target), problem.kind, width.stride == 1)
     return NativeKernel((code.step(buffers, params, label=f"pool.{problem.kind}.plain", workers=workers),))

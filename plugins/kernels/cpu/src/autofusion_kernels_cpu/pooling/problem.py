@@ -7,6 +7,7 @@ zero is not the identity of a maximum.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,21 +33,25 @@ class Axis:
     low: int
     high: int
 
-    def table(self, include_pad: bool) -> np.ndarray:
-        """[out, 3] of int64: input index of the first valid tap, number of valid taps, what an average divides by."""
-        begin = np.arange(self.out, dtype=np.int64) * self.stride - self.low
-        first = np.maximum(-(begin // self.dilation), 0)
-        last = np.minimum(-((begin - self.size) // self.dilation), self.kernel)
-        count = np.maximum(last - first, 0)
-        # A window may hang over the padded input when the output size is rounded up: what lies beyond is not counted.
-        padded = np.minimum(-((begin - self.size - self.high) // self.dilation), self.kernel)
-        start = np.where(count > 0, begin + first * self.dilation, 0)
-        return np.stack([start, count, np.maximum(padded, 0) if include_pad else count], axis=1)
 
-    def interior(self, table: np.ndarray) -> tuple[int, int]:
-        """The range of output positions whose windows lie inside the input."""
-        whole = np.flatnonzero(table[:, 1] == self.kernel)
-        return (int(whole[0]), int(whole[-1]) + 1) if len(whole) else (0, 0)
+@functools.lru_cache(512)
+def window_table(axis: Axis, include_pad: bool) -> np.ndarray:
+    """[out, 3] of int64: input index of the first valid tap, number of valid taps, what an average divides by."""
+    begin = np.arange(axis.out, dtype=np.int64) * axis.stride - axis.low
+    first = np.maximum(-(begin // axis.dilation), 0)
+    last = np.minimum(-((begin - axis.size) // axis.dilation), axis.kernel)
+    count = np.maximum(last - first, 0)
+    # A window may hang over the padded input when the output size is rounded up: what lies beyond is not counted.
+    padded = np.minimum(-((begin - axis.size - axis.high) // axis.dilation), axis.kernel)
+    start = np.where(count > 0, begin + first * axis.dilation, 0)
+    return np.stack([start, count, np.maximum(padded, 0) if include_pad else count], axis=1)
+
+
+@functools.lru_cache(512)
+def interior(axis: Axis) -> tuple[int, int]:
+    """The range of output positions whose windows lie inside the input."""
+    whole = np.flatnonzero(window_table(axis, False)[:, 1] == axis.kernel)
+    return (int(whole[0]), int(whole[-1]) + 1) if len(whole) else (0, 0)
 
 
 def window_axes(node: Node, shape: Sequence[int], out: Sequence[int]) -> list[Axis]:
