@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from autofusion.forks import renew_after_fork
 from autofusion.fusion.ledger import Ledger
 from autofusion.ir.graph import Graph
 from autofusion.ir.specialise import specialise
@@ -19,7 +20,6 @@ from autofusion.numerics import NotFinite, Numerics
 from autofusion.offers.guard import KernelFailure
 from autofusion.runtime.context import Context
 from autofusion.runtime.control import ControlPack
-from autofusion.runtime.forks import renew_after_fork
 from autofusion.runtime.runner import PlanRunner
 from autofusion.runtime.split import Split, split
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from autofusion.errors import KernelError
+from autofusion.forks import renew_after_fork
 from autofusion.ir.types import TensorType, Type
 from autofusion.kernels.contract import BindContext, BoundStep, BufferKind, PythonKernel, Segment, TensorView
 from autofusion.lowering.plan import Plan, Step
 from autofusion.offers.guard import guarded
 from autofusion.runtime.arena import Arena
-from autofusion.runtime.forks import renew_after_fork
 
 STAGED_BYTES = 1 << 14
 """Smaller arrays of the caller are copied: finding out where one lies takes longer than copying so few bytes."""

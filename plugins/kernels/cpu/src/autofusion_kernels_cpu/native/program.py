@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from autofusion.kernels import BufferKind, KernelError, Memory, NotFinite, TensorView
 from autofusion_kernels_cpu.native.pool import Pool, clock_hertz
-from autofusion_kernels_cpu.native.pool import pool as shared_pool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,13 +54,19 @@ class NativeKernel:
     check: Callable[[], None] | None = None
 
 
+def independent(steps: Sequence[NativeStep]) -> tuple[NativeStep, ...]:
+    """Steps of which none reads what another one writes: only the last ends with a barrier."""
+    return tuple(replace(step, barrier=i == len(steps) - 1) for i, step in enumerate(steps))
+
+
 class Program:
     """Bound kernels assembled for one memory: a `Segment`. Owns or references everything that its table points to."""
 
     def __init__(self, pool: Pool, kernels: Sequence[NativeKernel], memory: Memory) -> None:
         self.steps = steps = [step for kernel in kernels for step in kernel.steps]
-        # Waking the others would take longer than what they have to do.
-        self.pool = shared_pool(1) if steps and all(step.workers == 1 for step in steps) else pool
+        # Waking the others would take longer than what they have to do. Alone, a program waits for no other one.
+        alone = pool.threads == 1 or all(step.workers == 1 for step in steps)
+        self.pool = Pool(1) if alone else pool
         self._memory = memory
         self._owners = np.repeat(np.arange(len(kernels)), [len(kernel.steps) for kernel in kernels])
         self._kernel_count = len(kernels)

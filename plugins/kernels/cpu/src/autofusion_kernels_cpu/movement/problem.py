@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from autofusion.ir.types import TensorType
 from autofusion.kernels import PLAIN, Buffer, BufferKind, Layout, TensorView, dense_strides
-from autofusion_kernels_cpu.movement.steps import Move
+from autofusion_kernels_cpu.movement.box import Box
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A box between two places: a view, or an array of the kernel's own as source."""
+
+    source: TensorView | np.ndarray
+    result: TensorView
+    box: Box
+
 
 Views = Sequence[TensorView | None]
 Stages = list[list[Move]]

@@ -9,11 +9,13 @@ offsets are in bytes. The first buffer is the result, the others are the sources
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from autofusion_kernels_cpu.codegen import nest
 from autofusion_kernels_cpu.codegen.builder import Function, Module
 from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.codegen.values import F32, F64, I8, I16, I32, I64, PTR, Type, Value
+from autofusion_kernels_cpu.native.kernel import Kernel
 
 PARAMS = (
     "pieces", "outer", "parts", "chunk", "middle", "source_middle", "result_middle",
@@ -30,28 +32,27 @@ _Body = Callable[[Function, Value, Value, Value, Value, Value], None]
 """(function, source, result, count, first, last): copy middle positions first..last of one piece."""
 
 
-def _kernel(isa: Isa, name: str, body: _Body, module: Module | None = None) -> Module:
-    module = module or Module(isa)
-    with module.kernel(name, ["result"], PARAMS) as f:
-        p, params, table = f.param, f.args["params"], len(PARAMS)
-        first, last = nest.share(f, p["pieces"] * p["outer"] * p["parts"], p["workers"])
-        pieces = p["rank"] * 3 + table
-        with f.loop(first, last) as unit:
-            rest, piece = _split(f, unit.index, p["pieces"])
-            index, part = _split(f, rest, p["parts"])
-            number, source, result, count = (f.load(params, pieces + piece * 4 + i, I64) for i in range(4))
-            origin = f.load(f.args["buffers"], number + 1, PTR)
-            with f.loop(0, p["rank"], carry=[index, source, result]) as axis:
-                dim, source_stride, result_stride = (
-                    f.load(params, axis.index * 3 + (table + i), I64) for i in range(3)
-                )
-                rest, here = _split(f, axis.carried[0], dim)
-                axis.next(rest, axis.carried[1] + here * source_stride, axis.carried[2] + here * result_stride)
-            _, source, result = axis.results
-            start = part * p["chunk"]
-            stop = f.min(start + p["chunk"], p["middle"])
-            body(f, f.at(origin, source, I8), f.at(f.buffer["result"], result, I8), count, start, stop)
-    return module
+def _kernel(isa: Isa, name: str, write: Callable[[Function], _Body]) -> Kernel:
+    return Kernel(name, isa, "", ("result",), PARAMS, lambda f: _walk(f, write(f)))
+
+
+def _walk(f: Function, body: _Body) -> None:
+    p, params, table = f.param, f.args["params"], len(PARAMS)
+    first, last = nest.share(f, p["pieces"] * p["outer"] * p["parts"], p["workers"])
+    pieces = p["rank"] * 3 + table
+    with f.loop(first, last) as unit:
+        rest, piece = _split(f, unit.index, p["pieces"])
+        index, part = _split(f, rest, p["parts"])
+        number, source, result, count = (f.load(params, pieces + piece * 4 + i, I64) for i in range(4))
+        origin = f.load(f.args["buffers"], number + 1, PTR)
+        with f.loop(0, p["rank"], carry=[index, source, result]) as axis:
+            dim, source_stride, result_stride = (f.load(params, axis.index * 3 + (table + i), I64) for i in range(3))
+            rest, here = _split(f, axis.carried[0], dim)
+            axis.next(rest, axis.carried[1] + here * source_stride, axis.carried[2] + here * result_stride)
+        _, source, result = axis.results
+        start = part * p["chunk"]
+        stop = f.min(start + p["chunk"], p["middle"])
+        body(f, f.at(origin, source, I8), f.at(f.buffer["result"], result, I8), count, start, stop)
 
 
 def _split(f: Function, index: Value, size: Value) -> tuple[Value, Value]:
@@ -105,20 +106,23 @@ def move_function(module: Module) -> Function:
     return f
 
 
-def bytes_kernel(isa: Isa) -> Module:
+def bytes_kernel(isa: Isa) -> Kernel:
     """Runs of any length. A run that is split over the middle axis has `shrink` bytes less left at each position."""
-    module = Module(isa)
-    move = move_function(module)
 
-    def body(f: Function, source: Value, result: Value, count: Value, first: Value, last: Value) -> None:
-        with f.loop(first, last) as middle:
-            a, b = _line(f, source, result, middle.index)
-            f.call(move, b, a, f.min(f.param["inner"], count - middle.index * f.param["shrink"]))
+    def write(kernel: Function) -> _Body:
+        move = move_function(kernel.module)
 
-    return _kernel(isa, "copy_bytes", body, module)
+        def body(f: Function, source: Value, result: Value, count: Value, first: Value, last: Value) -> None:
+            with f.loop(first, last) as middle:
+                a, b = _line(f, source, result, middle.index)
+                f.call(move, b, a, f.min(f.param["inner"], count - middle.index * f.param["shrink"]))
+
+        return body
+
+    return _kernel(isa, "copy_bytes", write)
 
 
-def vector_kernel(isa: Isa) -> Module:
+def vector_kernel(isa: Isa) -> Kernel:
     """Runs that are one vector."""
 
     def body(f: Function, source: Value, result: Value, count: Value, first: Value, last: Value) -> None:
@@ -126,10 +130,10 @@ def vector_kernel(isa: Isa) -> Module:
             a, b = _line(f, source, result, middle.index)
             f.store(f.load(a), b)
 
-    return _kernel(isa, "copy_vectors", body)
+    return _kernel(isa, "copy_vectors", lambda _: body)
 
 
-def masked_kernel(isa: Isa) -> Module:
+def masked_kernel(isa: Isa) -> Kernel:
     """Runs of `count` four-byte elements, fewer than a vector has."""
 
     def body(f: Function, source: Value, result: Value, count: Value, first: Value, last: Value) -> None:
@@ -138,10 +142,10 @@ def masked_kernel(isa: Isa) -> Module:
             a, b = _line(f, source, result, middle.index)
             f.store(f.load(a, mask=mask), b, mask=mask)
 
-    return _kernel(isa, "copy_masked", body)
+    return _kernel(isa, "copy_masked", lambda _: body)
 
 
-def fill_kernel(isa: Isa, itemsize: int) -> Module:
+def fill_kernel(isa: Isa, itemsize: int) -> Kernel:
     """One source element for all of an inner run."""
     item = ITEMS[itemsize]
     lanes = isa.bytes // itemsize
@@ -157,10 +161,10 @@ def fill_kernel(isa: Isa, itemsize: int) -> Module:
             with f.loop(whole, count) as inner:
                 f.store(value, b, inner.index)
 
-    return _kernel(isa, f"copy_fill{itemsize}", body)
+    return _kernel(isa, f"copy_fill{itemsize}", lambda _: body)
 
 
-def gather_kernel(isa: Isa, itemsize: int) -> Module:
+def gather_kernel(isa: Isa, itemsize: int) -> Kernel:
     """Strided source, contiguous result; elements of four or eight bytes."""
     item = _VECTOR_ITEMS[itemsize]
     lanes = isa.bytes // itemsize
@@ -174,10 +178,10 @@ def gather_kernel(isa: Isa, itemsize: int) -> Module:
                 here = f.at(a, inner.index * f.param["source_inner"], I8)
                 f.store(f.gather(here, steps, item, mask=inner.mask), b, inner.index, mask=inner.mask)
 
-    return _kernel(isa, f"copy_gather{itemsize}", body)
+    return _kernel(isa, f"copy_gather{itemsize}", lambda _: body)
 
 
-def element_kernel(isa: Isa, itemsize: int) -> Module:
+def element_kernel(isa: Isa, itemsize: int) -> Kernel:
     """Any strides, one element at a time."""
     item = ITEMS[itemsize]
 
@@ -188,18 +192,16 @@ def element_kernel(isa: Isa, itemsize: int) -> Module:
                 value = f.load(f.at(a, inner.index * f.param["source_inner"], I8), 0, item)
                 f.store(value, f.at(b, inner.index * f.param["result_inner"], I8))
 
-    return _kernel(isa, f"copy_elements{itemsize}", body)
+    return _kernel(isa, f"copy_elements{itemsize}", lambda _: body)
 
 
-def transpose_kernel(isa: Isa, itemsize: int) -> Module:
+def transpose_kernel(isa: Isa, itemsize: int) -> Kernel:
     """The middle axis is contiguous in the source, the inner one in the result: square tiles in registers."""
     item = _VECTOR_ITEMS[itemsize]
     lanes = isa.bytes // itemsize
-    module = Module(isa)
-    pointer = Type("ptr")
-    args = [("source", pointer), ("result", pointer), ("rows", I64), ("columns", I64), ("pitch", I64), ("spread", I64)]
-    edge = module.function("edge", args)
-    with edge as f:
+    args = [("source", PTR), ("result", PTR), ("rows", I64), ("columns", I64), ("pitch", I64), ("spread", I64)]
+
+    def write_edge(f: Function) -> None:
         # Rows and columns past the edge repeat the last one: loads stay inside, and stores from the far end to the
         # near one overwrite what is wrong.
         rows, columns = f.args["rows"], f.args["columns"]
@@ -212,7 +214,9 @@ def transpose_kernel(isa: Isa, itemsize: int) -> Module:
         for i, vector in reversed(list(enumerate(f.transpose(vectors)))):
             f.store(vector, f.at(f.args["result"], f.min(columns - 1, i) * f.args["spread"], I8), mask=mask)
 
-    def body(f: Function, source: Value, result: Value, count: Value, first: Value, last: Value) -> None:
+    def body(
+        edge: Function, f: Function, source: Value, result: Value, count: Value, first: Value, last: Value
+    ) -> None:
         pitch, spread = f.param["source_inner"], f.param["result_middle"]
         with f.loop(first, last, step=lanes) as column:
             columns = f.min(last - column.index, lanes)
@@ -229,4 +233,25 @@ def transpose_kernel(isa: Isa, itemsize: int) -> Module:
                 here = f.at(a, row.index * pitch, I8), f.at(b, row.index * itemsize, I8)
                 f.call(edge, *here, f.min(count - row.index, lanes), columns, pitch, spread)
 
-    return _kernel(isa, f"copy_transpose{itemsize}", body, module)
+    def write(kernel: Function) -> _Body:
+        with kernel.module.function("edge", args) as edge:
+            write_edge(edge)
+        return partial(body, edge)
+
+    return _kernel(isa, f"copy_transpose{itemsize}", write)
+
+
+_KERNELS: dict[str, Callable[[Isa, int], Kernel]] = {
+    "bytes": lambda isa, _: bytes_kernel(isa),
+    "vector": lambda isa, _: vector_kernel(isa),
+    "masked": lambda isa, _: masked_kernel(isa),
+    "fill": fill_kernel,
+    "gather": gather_kernel,
+    "element": element_kernel,
+    "transpose": transpose_kernel,
+}
+
+
+def copy_kernel(kind: str, isa: Isa, itemsize: int) -> Kernel:
+    """The kernel for walks of that kind."""
+    return _KERNELS[kind](isa, itemsize)

@@ -18,11 +18,12 @@ from autofusion.kernels import (
     Target,
     TensorView,
 )
+from autofusion_kernels_cpu.movement.bind import copy_steps
 from autofusion_kernels_cpu.movement.box import UnsupportedMove
 from autofusion_kernels_cpu.movement.lookup import lookup_offers
-from autofusion_kernels_cpu.movement.movement import Movement, nominal_view
 from autofusion_kernels_cpu.movement.operators import MOVEMENTS
-from autofusion_kernels_cpu.movement.steps import copy_seconds, copy_steps
+from autofusion_kernels_cpu.movement.problem import Movement, nominal_view
+from autofusion_kernels_cpu.movement.schedule import copy_seconds
 from autofusion_kernels_cpu.native.program import NativeKernel
 from autofusion_kernels_cpu.support import constant, operands, result, static
 

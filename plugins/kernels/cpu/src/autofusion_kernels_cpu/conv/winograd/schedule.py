@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from autofusion.kernels import Target
-from autofusion_kernels_cpu.codegen.isa import host_isa
+from autofusion_kernels_cpu.codegen.isa import isa_of
 from autofusion_kernels_cpu.conv.geometry import Geometry
-from autofusion_kernels_cpu.conv.price import seconds, useful_threads
+from autofusion_kernels_cpu.conv.schedule import seconds, useful_threads
 from autofusion_kernels_cpu.conv.tiles import channel_groups, cover
 
 # Cycles to transform a tile of one channel block: (input, output), data in the second-level cache.
@@ -77,7 +77,7 @@ def _priced(
     geometry: Geometry, tile: int, tensors: int, target: Target, tile_threads: int, filter_threads: int
 ) -> Plan:
     """The best block size for this split."""
-    isa, lanes, workers = host_isa(target.isa), target.lanes, tile_threads * filter_threads
+    isa, lanes, workers = isa_of(target), target.lanes, tile_threads * filter_threads
     planes = (tile + 2) ** 2
     mine = -(-tile_count(geometry, tile) // tile_threads)
     blocks = -(-geometry.filters // lanes)
@@ -94,8 +94,8 @@ def _priced(
         products = sum(cover(isa, v, count).cycles * (geometry.channels + 2 * input_blocks / v) for v in share)
         cycles = rounds * (planes * products + count * (into * input_blocks + back * sum(share)))
         # Every thread reads its weights for each of its blocks.
-        again = weights * (rounds * tile_threads - 1)
-        price = seconds(target, cycles, weights, again, tensors, workers)
+        reread = weights * (rounds * tile_threads - 1)
+        price = seconds(target, cycles, weights, reread, tensors, workers)
         transformed = 4 * lanes * planes * count * input_blocks
         if transformed + 4 * lanes * planes * count * max(share) > _CACHE_SHARE * target.l2_bytes:
             # It is written to the next level and read back.

@@ -20,15 +20,16 @@ thread, with zeros around them. There they stay in the cache, and no copy of the
 
 from __future__ import annotations
 
-import threading
+import functools
 from dataclasses import dataclass
+from functools import partial
 
-from autofusion_kernels_cpu.codegen.builder import Function, Module
+from autofusion_kernels_cpu.codegen.builder import Function
 from autofusion_kernels_cpu.codegen.epilogue import Epilogue, OperandKind
 from autofusion_kernels_cpu.codegen.values import I64, Value
 from autofusion_kernels_cpu.conv.products import Ahead, Products, Structure
 from autofusion_kernels_cpu.conv.stores import BlockedStore, PlainStore, Store, names
-from autofusion_kernels_cpu.native.jit import jit
+from autofusion_kernels_cpu.native.kernel import Kernel, structure_text
 
 BUFFERS = ("input", "weights", "bias", "output")
 """Buffers before those of the epilogue's operands."""
@@ -36,30 +37,31 @@ PARAMS = ("input_row", "output_block", "output_row", "output_line")
 """Parameters (floats) before the block and row stride of each operand of the epilogue. `output_line` is from a row of a
 plain result to the next, of which `output_row` skips some.
 """
+PLACES = ("input", "output")
+"""Fields of a task before one offset for each operand of the epilogue."""
 TASK = (
     "rows",
-    "input",
     "weights",
+    "prefetch",
+    "prefetch_end",
+    "prefetch_step",
     "bias",
-    "output",
     "table",
     "taps",
     "block",
     "flags",
+    "stage",
+    "stage_count",
     "pixels",
     "begin",
     "end",
-    "prefetch",
-    "prefetch_end",
-    "prefetch_step",
-    "stage",
-    "stage_count",
 )
-"""Fields of a task before one offset for each operand of the epilogue and (start, count) for each tile width.
+"""Fields of a task between those and (start, count) for each tile width.
 
-All offsets count floats from the start of the buffer but `table`: int64 from the start of the parameters. Of its
-`taps` entries, `block` are summed in one go. `pixels` is the length of a row, of which the task has those from `begin`
-to `end`. `stage` counts int64 from the start of the parameters to `stage_count` lines (STAGED_LINE) to copy before.
+All offsets count floats from the start of the buffer but `table`: int64 from the start of the data behind the
+parameters. Of its `taps` entries, `block` are summed in one go. `pixels` is the length of a row, of which the task has
+those from `begin` to `end`. `stage` counts int64 from the start of the data to `stage_count` lines (STAGED_LINE) to
+copy before.
 """
 STAGED_LINE = ("source", "target", "length")
 """A line to copy: float offsets in the image and in the input, floats (0: a line of zeros)."""
@@ -68,41 +70,34 @@ STAGED_PARAMS = ("line_vectors", "line_low")
 
 FIRST, LAST = 1, 2
 """Flags of a task: it starts the sum, it ends the sum."""
-_addresses: dict[tuple[Structure, str], int] = {}
-_lock = threading.Lock()
 
 
-def kernel(structure: Structure, epilogue: Epilogue) -> int:
-    """The address of the kernel, compiled or loaded on first use."""
-    key = (structure, epilogue.key)
-    with _lock:
-        if key not in _addresses:
-            _addresses[key] = jit().kernel(module(structure, epilogue))
-        return _addresses[key]
+@functools.cache
+def task_fields(operands: int, widths: int) -> tuple[str, ...]:
+    """The fields of a task, int64 each, for an epilogue of that many operands and that many tile widths."""
+    tiles = [f"{field}{i}" for i in range(widths) for field in ("start", "count")]
+    return (*PLACES, *(f"operand{i}" for i in range(operands)), *TASK, *tiles)
 
 
-def header_size(structure: Structure, epilogue: Epilogue) -> int:
-    """int64 parameters before the table of tasks for each thread."""
-    return len(PARAMS) + 2 * len(epilogue.kinds) + (len(STAGED_PARAMS) if structure.staged else 0)
-
-
-def task_size(structure: Structure, epilogue: Epilogue) -> int:
-    """int64 of a task."""
-    return len(TASK) + len(epilogue.kinds) + 2 * len(structure.widths)
-
-
-def module(structure: Structure, epilogue: Epilogue) -> Module:
-    """The IR of the kernel."""
-    m = Module(structure.isa)
+def kernel(structure: Structure, epilogue: Epilogue) -> Kernel:
+    """The convolution of this structure. Its data are (begin, end) of the tasks of each thread, and what they point to;
+    these positions count int64 from the start of the data.
+    """
     operands = names(epilogue.kinds)
     strides = [f"{name}.{s}" for name in operands for s in ("block", "row")]
-    buffers, params = [*BUFFERS, *operands], [*PARAMS, *strides]
-    if structure.staged:
-        buffers, params = [*buffers, "image"], [*params, *STAGED_PARAMS]
-    with m.kernel("conv", buffers, params) as f:
-        emitter = _Emitter(f, structure, epilogue)
-        emitter.tasks()
-    return m
+    staged = structure.staged
+    return Kernel(
+        "conv",
+        structure.isa,
+        structure_text(structure, epilogue.key),
+        (*BUFFERS, *operands, *(("image",) if staged else ())),
+        (*PARAMS, *strides, *(STAGED_PARAMS if staged else ())),
+        partial(_emit, structure=structure, epilogue=epilogue),
+    )
+
+
+def _emit(f: Function, structure: Structure, epilogue: Epilogue) -> None:
+    _Emitter(f, structure, epilogue).tasks()
 
 
 @dataclass(slots=True)
@@ -132,40 +127,41 @@ class _Emitter:
     def __init__(self, f: Function, structure: Structure, epilogue: Epilogue) -> None:
         self.f, self.s, self.epilogue = f, structure, epilogue
         self.lanes = structure.isa.lanes
-        self.params = f.args["params"]
+        self.data = f.at(f.args["params"], len(f.param), I64)
+        self.fields = task_fields(len(epilogue.kinds), len(structure.widths))
         self.products = Products(f, structure)
         self.store: Store = (PlainStore if structure.interleave else BlockedStore)(f, structure, epilogue)
 
     def tasks(self) -> None:
         f = self.f
-        shares = f.at(self.params, f.thread * 2 + header_size(self.s, self.epilogue), I64)
+        shares = f.at(self.data, f.thread * 2, I64)
         begin, end = f.load(shares, 0, I64), f.load(shares, 1, I64)
-        with f.loop(begin, end, step=task_size(self.s, self.epilogue)) as loop:
-            self.task(f.at(self.params, loop.index, I64))
+        with f.loop(begin, end, step=len(self.fields)) as loop:
+            self.task(f.at(self.data, loop.index, I64))
 
     def task(self, record: Value) -> None:
         f = self.f
-        field = {name: f.load(record, i, I64) for i, name in enumerate(TASK)}
+        place = {name: i for i, name in enumerate(self.fields)}
+        field = {name: f.load(record, place[name], I64) for name in (*PLACES, *TASK)}
         if self.s.staged:
             self.stage(field["stage"], field["stage_count"])
-        position = len(TASK)
         operands = []
-        for i, kind in enumerate(self.epilogue.kinds):
-            base = f.buffer[f"operand{i}"]
+        for name, kind in zip(names(self.epilogue.kinds), self.epilogue.kinds, strict=True):
+            base = f.buffer[name]
             if kind is not OperandKind.SCALAR:
-                base = f.at(base, f.load(record, position + i, I64))
+                base = f.at(base, f.load(record, place[name], I64))
             operands.append(base)
-        position += len(operands)
-        tiles = []
-        for i in range(len(self.s.widths)):
-            tiles.append((f.load(record, position + 2 * i, I64), f.load(record, position + 2 * i + 1, I64)))
+        tiles = [
+            (f.load(record, place[f"start{i}"], I64), f.load(record, place[f"count{i}"], I64))
+            for i in range(len(self.s.widths))
+        ]
         task = _Task(
             field,
             f.at(f.buffer["bias"], field["bias"]),
             f.at(f.buffer["weights"], field["prefetch_end"]),
             f.ne(field["flags"] & FIRST, 0),
             f.ne(field["flags"] & LAST, 0),
-            f.at(self.params, field["table"], I64),
+            f.at(self.data, field["table"], I64),
             f.at(f.buffer["weights"], field["weights"]),
             tiles,
         )
@@ -196,7 +192,7 @@ class _Emitter:
         """Copy lines of the image to where the tiles read them, with zeros before and after."""
         f, lanes = self.f, self.lanes
         vectors, low = f.param["line_vectors"], f.param["line_low"]
-        with f.loop(0, count, carry=[f.at(self.params, first, I64)], opaque=True) as lines:
+        with f.loop(0, count, carry=[f.at(self.data, first, I64)], opaque=True) as lines:
             (line,) = lines.carried
             source = f.at(f.buffer["image"], f.load(line, 0, I64) - low)
             target = f.at(f.buffer["input"], f.load(line, 1, I64))
