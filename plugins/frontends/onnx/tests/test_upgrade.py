@@ -9,7 +9,7 @@ from onnx import helper
 from onnx_models import check_against_ort, load, model
 from upgrades import drawing, i64, node
 
-from autofusion.errors import ModelError
+from autofusion.errors import ModelError, UnsupportedOperatorError
 
 f32 = drawing(0)
 
@@ -156,6 +156,19 @@ def test_unknown_operators() -> None:
         load(model([node("Relu", ("x", "x"))], inputs, ["y"]))
     with pytest.raises(ModelError, match="'alpha' has type 2; expected FLOAT"):
         load(model([node("LeakyRelu", alpha=1)], inputs, ["y"]))
+
+
+def test_all_unknown_operators_are_named_at_once() -> None:
+    nodes = [
+        helper.make_node("Frobnicate", ["x"], ["a"], "first"),
+        helper.make_node("Bucketize", ["a"], ["b"], "second"),
+        helper.make_node("Frobnicate", ["b"], ["y"], "third"),
+    ]
+    with pytest.raises(UnsupportedOperatorError) as caught:
+        load(model(nodes, {"x": f32(2)}, ["y"]))
+    message = str(caught.value)
+    assert "Bucketize ('second'; " in message and "Frobnicate ('first' and 1 more; " in message
+    assert "did you mean" not in message
 
 
 def test_every_version_of_every_operator_says_its_attributes_in_the_current_set() -> None:

@@ -62,7 +62,7 @@ def _count(
 
 def with_bodies(nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     """The nodes, and those of their bodies at all depths."""
-    stack = list(nodes)
+    stack = list(reversed(nodes))
     while stack:
         node = stack.pop()
         yield node
