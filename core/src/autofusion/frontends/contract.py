@@ -16,9 +16,6 @@ Oracle = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 Converter = Callable[[Any], Any]
 """From a frontend's ``Call`` to what its operator computes: usually an IR value, or a sequence of them."""
 
-CONVERTER_GROUP = "autofusion.converters."
-"""Prefix of the entry-point groups of converters that packages add to a frontend; the rest is the frontend's name."""
-
 
 class Converters(Protocol):
     """Converters that other packages add to a frontend, by operator."""

@@ -14,7 +14,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from autofusion.errors import UnsupportedOperatorError, nearest
-from autofusion.frontends.contract import CONVERTER_GROUP, Converter, Converters
+from autofusion.frontends.contract import Converter, Converters
+from autofusion.hooks import CONVERTER_GROUP
 
 _FILLING = threading.RLock()
 """Held while a table imports its converters, which register themselves: other threads must not see half a table."""

@@ -22,7 +22,7 @@ from typing import Any
 
 from autofusion._version import __version__
 from autofusion.faults import PLUGIN_FAULTS, require_own
-from autofusion.frontends.contract import CONVERTER_GROUP
+from autofusion.hooks import CONVERTER_GROUP
 from autofusion.plugins.discovery import (
     SUBSET,
     Installed,

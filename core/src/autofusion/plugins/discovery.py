@@ -20,8 +20,7 @@ from packaging.utils import canonicalize_name
 from autofusion._version import __version__
 from autofusion.errors import PluginError
 from autofusion.faults import PLUGIN_FAULTS, require_own
-from autofusion.frontends.contract import CONVERTER_GROUP
-from autofusion.hooks import PROJECT
+from autofusion.hooks import CONVERTER_GROUP, PROJECT
 from autofusion.plugins import hookspecs
 from autofusion.plugins.records import LOG, PluginRecord, Status, describe
 from autofusion.plugins.watchdog import limit, within

@@ -16,7 +16,8 @@ from typing import Any
 from autofusion.errors import ModelError, OptionError, PluginError, nearest
 from autofusion.faults import PLUGIN_FAULTS, require_own
 from autofusion.frontends import filetype
-from autofusion.frontends.contract import CONVERTER_GROUP, Adviser, Frontend
+from autofusion.frontends.contract import Adviser, Frontend
+from autofusion.hooks import CONVERTER_GROUP
 from autofusion.kernels.contract import KernelPack
 from autofusion.kernels.evaluation import reference_pack
 from autofusion.kernels.target import Target

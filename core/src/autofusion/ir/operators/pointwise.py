@@ -214,6 +214,4 @@ _register("Clip", Cost(2), _infer_clip, 3, least=1)
 _register("Where", Cost(), _infer_where, 3)
 _register("Cast", Cost(1, 0, {"to": REQUIRED, "saturate": 1}), _infer_cast, 1)
 _register("BitCast", Cost(0, 0, {"to": REQUIRED}), _infer_cast, 1)
-register(
-    Operator("Identity", OpClass.POINTWISE, _infer_identity, work=lambda node: Work(), view=True)
-)
+register(Operator("Identity", OpClass.POINTWISE, _infer_identity, work=lambda node: Work(), view=True))
