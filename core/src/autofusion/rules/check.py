@@ -16,7 +16,7 @@ from autofusion.errors import nearest
 from autofusion.ir import operators
 from autofusion.kinds import STANDARD, FusedKind, find
 from autofusion.rules import pattern as p
-from autofusion.rules.rule import FuseRule, RewriteRule, RulePack
+from autofusion.rules.rule import FuseRule, RewriteRule, RulePack, Stage
 
 _LOOKUPS = {"array": "value", "node": "node"}
 """Methods of Match that need a bound name, and what kind of name it is."""
@@ -36,6 +36,8 @@ def problems(pack: RulePack) -> list[str]:
         if not name.startswith(f"{pack.name}.") or name == f"{pack.name}.":
             found.append(f"rule '{name}' must have a name that begins with '{pack.name}.'")
     for rule in pack.rules:
+        if not isinstance(rule.stage, Stage):
+            found.append(f"rule '{rule.name}' has a stage of type {type(rule.stage).__name__}, expected a Stage")
         made = _rewrite_problems(rule) if isinstance(rule, RewriteRule) else _fuse_problems(rule, pack)
         found += [f"rule '{rule.name}' {problem}" for problem in made]
     return found

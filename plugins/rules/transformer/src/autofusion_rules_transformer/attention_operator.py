@@ -57,8 +57,8 @@ def _sizes(node: Node) -> _Sizes | None:
     return _Sizes(q[0], q[1], k[1], q[2], past, past + k[2], q[3], v[3])
 
 
-def _check(match: Match) -> Refusal | None:
-    node = match.root
+def _spelled_out(node: Node) -> _Sizes | Refusal:
+    """The sizes, if the operator can be written out."""
     dtype = node.inputs[0].dtype if node.inputs[0] is not None else None
     if dtype != np.float32:
         name = "unknown" if dtype is None else dtype.name
@@ -75,12 +75,13 @@ def _check(match: Match) -> Refusal | None:
             return Refusal(f"{node.label}: its mask does not cover all {sizes.keys} keys", node)
         if mask.dtype not in (np.float32, np.bool_):
             return Refusal(f"{node.label}: its mask is neither float32 nor bool", node)
-    return None
+    return sizes
 
 
-def _rewrite(match: Match, builder: Builder) -> list[Value | None]:
-    node, sizes = match.root, _sizes(match.root)
-    assert sizes is not None
+def _rewrite(match: Match, builder: Builder) -> list[Value | None] | Refusal:
+    node, sizes = match.root, _spelled_out(match.root)
+    if isinstance(sizes, Refusal):
+        return sizes
     q = _by_head(builder, node.inputs[0], sizes.heads)
     keys = _with_past(builder, node, 1, _PAST_KEYS, sizes)
     values = _with_past(builder, node, 2, _PAST_VALUES, sizes)
@@ -157,7 +158,6 @@ RULE = RewriteRule(
     "transformer.attention_operator",
     op("Attention", var("q"), var("k"), var("v"), open_inputs=True),
     _rewrite,
-    _check,
     portable=False,
     doc="""Write the operator Attention out, so that it runs as attention does that is written out in the model.
 

@@ -340,17 +340,12 @@ def _fits(node: Node) -> bool:
     return True
 
 
-def _check(match: Match) -> Refusal | None:
-    cell = _cell(match.root)
-    dtypes = {v.dtype for v in (cell.sequence, match.root.inputs[2 + cell.hidden]) if v is not None}
-    if len(dtypes) != 1 or np.dtype(next(iter(dtypes)) or object).kind != "f":
-        return Refusal(f"{match.root.label}: the sequence and the state are not of one floating-point type", match.root)
-    return None
-
-
-def _rewrite(match: Match, builder: Builder) -> list[Value | None]:
+def _rewrite(match: Match, builder: Builder) -> list[Value | None] | Refusal:
     loop = match.root
     cell = _cell(loop)
+    dtypes = {v.dtype for v in (cell.sequence, loop.inputs[2 + cell.hidden]) if v is not None}
+    if len(dtypes) != 1 or np.dtype(next(iter(dtypes)) or object).kind != "f":
+        return Refusal(f"{loop.label}: the sequence and the state are not of one floating-point type", loop)
     body, dtype = attribute(loop, "body"), cell.sequence.dtype
     zero = builder.constant([0], np.int64)
     trips = loop.inputs[0]
@@ -395,7 +390,6 @@ RECURRENT_LOOP = RewriteRule(
     "transformer.recurrent_loop",
     op("Loop", open_inputs=True, where=_fits),
     _rewrite,
-    _check,
     doc="""Say a loop over the steps of an LSTM or a GRU as the operator.
 
     Before: %n, %h, %c, %y = Loop(%trips, _, 0, %h0, %c0, %x)    one step of an LSTM on Gather(%x, %n)
