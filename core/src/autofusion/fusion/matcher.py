@@ -35,7 +35,7 @@ from autofusion.fusion.conditions import (
 )
 from autofusion.fusion.prepare import least_nodes, localised, longest_path, most_nodes, one_of, validate
 from autofusion.ir.graph import Node, Value
-from autofusion.ir.operators import is_commutative
+from autofusion.ir.operators.schema import COMMUTATIVE
 from autofusion.rules.facts import constant_hint, private_hint
 from autofusion.rules.pattern import (
     Const,
@@ -304,7 +304,7 @@ def _node_closure(pattern: Op, overrides: Mapping[int, Closure] | None = None) -
             state.shared.add(node)
         if _operands(node, plain, scalars, state, then):
             return True
-        if swapped and is_commutative(node.op) and len(inputs) == 2:
+        if swapped and node.op in COMMUTATIVE and len(inputs) == 2:
             if _operands(node, swapped, [1 - i for i in scalars], state, then):
                 return True
         if new_node:
@@ -339,7 +339,7 @@ def _operand_test(pattern: Op, size: int) -> Prefilter | None:
     least = max(_telling_depth(size), anywhere + 1)
 
     def produced(node: Node) -> bool:
-        inputs, either_order, nodes = node.inputs, is_commutative(node.op), anywhere
+        inputs, either_order, nodes = node.inputs, node.op in COMMUTATIVE, anywhere
         for index, ops, most in wanted:
             for value in inputs if either_order else inputs[index : index + 1]:
                 if value is not None and value.producer is not None and value.producer.op in ops:
@@ -349,7 +349,7 @@ def _operand_test(pattern: Op, size: int) -> Prefilter | None:
 
     def constant(node: Node) -> bool:
         inputs = node.inputs
-        for value in inputs if is_commutative(node.op) else inputs[constants[0] : constants[0] + 1]:
+        for value in inputs if node.op in COMMUTATIVE else inputs[constants[0] : constants[0] + 1]:
             if value is not None and value.const is not None:
                 return True
         return False

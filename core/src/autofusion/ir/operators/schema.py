@@ -116,6 +116,8 @@ class Operator:
 
 
 _REGISTRY: dict[str, Operator] = {}
+COMMUTATIVE: set[str] = set()
+"""The registered operators that are commutative: for the matcher, which asks at every node. Only ``register`` adds."""
 
 
 def single(value: float) -> float:
@@ -128,6 +130,8 @@ def register(operator: Operator) -> Operator:
     if _REGISTRY.get(operator.name, operator) != operator:
         raise PluginError(f"operator '{operator.name}' already has another schema; choose a name in your own domain")
     _REGISTRY[operator.name] = operator
+    if operator.commutative:
+        COMMUTATIVE.add(operator.name)
     return operator
 
 
@@ -148,8 +152,7 @@ def names(where: Callable[[Operator], bool]) -> tuple[str, ...]:
 
 def is_commutative(name: str) -> bool:
     """True if the operands of that operator may be exchanged without changing the result."""
-    operator = _REGISTRY.get(name)
-    return operator is not None and operator.commutative
+    return name in COMMUTATIVE
 
 
 def is_view(name: str) -> bool:
