@@ -106,7 +106,7 @@ def test_wrong_questions_are_errors(blocks_model: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", y=np.zeros(3))
     with pytest.raises(InputError, match=r"has none of the inputs 'x'; found 'y'"):
         verify(blocks_model, data=tmp_path / "a.npz")
-    with pytest.raises(InputError, match="the model has no input 'X'; it has x"):
+    with pytest.raises(InputError, match="the model has no input 'X'; did you mean 'x'"):
         verify(blocks_model, shapes={"X": (1, 24, 20, 20)})
     for name, value in (("samples", 0), ("repeats", 0), ("timeout", -1.0), ("slower", 0.0)):
         with pytest.raises(OptionError, match=f"'{name}' must be"):

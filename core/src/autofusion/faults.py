@@ -86,12 +86,18 @@ def _is_thrown_in(error: BaseException) -> bool:
     """True if another thread threw the exception in: it comes without arguments at an instruction that raises nothing.
 
     The interpreter makes it from its class where it looks for pending work: at a function's start, a loop's end, or
-    after a call. Exceptions that C code raises in a call nearly always have a message; ``sys.exit()`` has none.
+    after a call. Exceptions that C code raises in a call nearly always have a message; ``sys.exit()`` has none. Code
+    that names the exception's class, to handle it, expected it of what it called.
     """
     traceback = error.__traceback__
     if traceback is None or error.args:
         return False
-    while traceback.tb_next is not None:
+    named = False
+    while True:
+        code = traceback.tb_frame.f_code
+        named |= type(error).__name__ in (*code.co_names, *code.co_varnames, *code.co_freevars)
+        if traceback.tb_next is None:
+            break
         traceback = traceback.tb_next
     code = traceback.tb_frame.f_code
     name = opcode.opname[code.co_code[traceback.tb_lasti]] if traceback.tb_lasti >= 0 else ""
@@ -99,4 +105,6 @@ def _is_thrown_in(error: BaseException) -> bool:
         return False
     if name in _CHECKING:
         return True
+    if named:
+        return False
     return not (isinstance(error, SystemExit) and not {"exit", "quit", "_exit"}.isdisjoint(code.co_names))

@@ -54,7 +54,6 @@ BAD = [
     (_rewrite(op("Relu", var("y"))), "reads the value 'x', which its pattern does not bind"),
     (_rewrite(op("Relu", X), _named), "reads the node 'conv', which its pattern does not bind"),
     (_rewrite(op("Relu", X), _named), "reads the value 'scale', which its pattern does not bind"),
-    (_rewrite(op("Relu", X), stage=lambda match: None), "has a stage of type function, expected a Stage"),
     (_rewrite(op("Relu", X, name="x")), "uses 'x' both for a value and for a node"),
     (_rewrite(op("Relu", Optional(op("Add", X), through=1))), "continues through operand 1 of 'Add'"),
     (_rewrite(op("Relu", Repeat(op("Add", X), X, "chain", 3, 2))), "repeats 'chain' from 3 to 2 times"),

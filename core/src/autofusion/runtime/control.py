@@ -12,7 +12,8 @@ import numpy as np
 
 from autofusion.errors import InputError
 from autofusion.ir.graph import Graph, Node
-from autofusion.ir.types import TensorType
+from autofusion.ir.infer import infer_graph
+from autofusion.ir.types import TensorType, Type, of_array
 from autofusion.kernels.contract import BoundStep, Memory, Offer, Operand, Segment
 from autofusion.kernels.target import Target
 from autofusion.kinds import FusedKind
@@ -109,6 +110,8 @@ def _make_loop(node: Node, executor: Callable[[Graph], Runner]) -> Run:
                 made.append(result)
             number += 1
         types = [v.type for v in body.outputs[1 + carried :]]
+        if not number and not all(isinstance(t, TensorType) and t.is_static for t in types):
+            types = _types(body, [np.array(0, np.int64), np.array(True), *state, *outer])[1 + carried :]
         return [*(_fresh(s) for s in state), *(_stack(m, t) for m, t in zip(scanned, types, strict=True))]
 
     return run
@@ -162,6 +165,16 @@ def _single(value: Any, node: Node, what: str) -> Any:
 def _fresh(value: Any) -> Any:
     """A carried value that may be an operand itself (no iteration ran): results are never views of operands."""
     return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def _types(body: Graph, inputs: Sequence[Any]) -> list[Type | None]:
+    """The types of a body's results for these inputs: an empty stack of them has their shape, though none was made."""
+    copy = body.copy()
+    for value, given in zip(copy.inputs, inputs, strict=True):
+        if isinstance(given, np.ndarray):
+            value.type = of_array(given)
+    infer_graph(copy)
+    return [value.type for value in copy.outputs]
 
 
 def _stack(made: list[np.ndarray], type_: Any) -> np.ndarray:
