@@ -85,6 +85,12 @@ def _threads(value: Any) -> int:
     return value
 
 
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError("expected a whole number of at least 1")
+    return value
+
+
 def _whole(text: str) -> int | str:
     return int(text) if text.strip().isdigit() else text
 
@@ -235,6 +241,25 @@ class Options:
             metavar="CLASS",
             plain=lambda numerics: numerics.value,
             default_text="approximate",
+        ),
+    )
+    plan_limit: int = field(
+        default=256,
+        metadata=_setting(
+            "Plans to keep, one for each set of input shapes; those used longest ago are made again when needed.",
+            _count,
+            metavar="NUMBER",
+            text=_whole,
+            default_text="256",
+        ),
+    )
+    plan_memory: int = field(
+        default=1 << 28,
+        metadata=_setting(
+            "Bytes that the plans may take together, activations not counted. Suffixes k, M, G.",
+            _bytes,
+            metavar="BYTES",
+            default_text="268M",
         ),
     )
     time_budget: float = field(

@@ -67,11 +67,14 @@ class Ledger:
     """All records of one compilation, in the order of the decisions, and the time that each rule took (seconds).
 
     ``level`` is the fusion level that was asked for; at ``off`` no rule runs, and there is nothing to record.
+    ``decided`` says for which sizes the decisions were made, where these are others than those of the plan, or why they
+    had to be made for the plan alone.
     """
 
     records: list[Record] = field(default_factory=list)
     rule_seconds: dict[str, float] = field(default_factory=dict)
     level: str = ""
+    decided: list[str] = field(default_factory=list)
 
     def add(self, record: Record) -> None:
         """Append a record."""
@@ -91,6 +94,7 @@ class Ledger:
             for rule, seconds in ledger.rule_seconds.items():
                 whole.spend(rule, seconds)
         for ledger in parts:
+            whole.decided += ledger.decided
             known = set(whole.records)
             whole.records += [record for record in ledger.records if record not in known]
         return whole

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from autofusion.fusion.kernels import Kernels
 from autofusion.fusion.ledger import Ledger
 from autofusion.fusion.planner import Planner
+from autofusion.fusion.recipe import Recipe
 from autofusion.fusion.rewrite import Rewriter
 from autofusion.fusion.rule_switches import Switches
 from autofusion.ir.collector import collector_paused
@@ -17,8 +18,11 @@ from autofusion.rules.level import Level
 from autofusion.rules.rule import RulePack, Stage
 
 
-def prepare(graph: Graph, packs: Sequence[RulePack], options: Options) -> tuple[Graph, Ledger]:
-    """A copy of ``graph`` after the stages canonicalise and fold; at level off, the graph itself.
+def prepare(
+    graph: Graph, packs: Sequence[RulePack], options: Options, recipe: Recipe | None = None
+) -> tuple[Graph, Ledger]:
+    """A copy of ``graph`` after the stages canonicalise and fold; at level off, the graph itself. ``recipe`` takes down
+    what was applied.
 
     Raises OptionError if ``options`` names rules that ``packs`` do not have.
     """
@@ -30,21 +34,30 @@ def prepare(graph: Graph, packs: Sequence[RulePack], options: Options) -> tuple[
         copy = graph.copy()
         copy.prune()
         for stage in (Stage.CANONICALISE, Stage.FOLD):
-            Rewriter(copy, stage, switches, ledger, options.time_budget).run()
+            Rewriter(copy, stage, switches, ledger, options.time_budget, recipe).run()
     return copy, ledger
 
 
-def optimise(graph: Graph, packs: Sequence[RulePack], offers: Offers, options: Options) -> tuple[Graph, Ledger]:
+def optimise(
+    graph: Graph, packs: Sequence[RulePack], offers: Offers, options: Options, recipe: Recipe | None = None
+) -> tuple[Graph, Ledger]:
     """A copy of ``graph`` after all stages; at level off, the graph itself. Fuses where types are static and ``offers``
-    has a kernel.
+    has a kernel. ``recipe`` takes down what was applied.
     """
-    prepared, ledger = prepare(graph, packs, options)
+    prepared, ledger = prepare(graph, packs, options, recipe)
     if options.level is not Level.OFF:
-        fuse(prepared, packs, offers, options, ledger)
+        fuse(prepared, packs, offers, options, ledger, recipe)
     return prepared, ledger
 
 
-def fuse(graph: Graph, packs: Sequence[RulePack], offers: Offers, options: Options, ledger: Ledger) -> None:
+def fuse(
+    graph: Graph,
+    packs: Sequence[RulePack],
+    offers: Offers,
+    options: Options,
+    ledger: Ledger,
+    recipe: Recipe | None = None,
+) -> None:
     """The fuse stage alone, on ``graph`` itself."""
     with collector_paused():
-        Planner(graph, Switches(packs, options), Kernels(offers), options, ledger).run()
+        Planner(graph, Switches(packs, options), Kernels(offers), options, ledger, recipe).run()

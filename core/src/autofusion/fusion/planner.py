@@ -17,6 +17,7 @@ from autofusion.fusion.candidates import Candidate, FuseRuleState, PlanningConte
 from autofusion.fusion.kernels import Kernels
 from autofusion.fusion.ledger import Ledger, Record, Verdict
 from autofusion.fusion.memory import live_bytes, peak_bytes
+from autofusion.fusion.recipe import Recipe
 from autofusion.fusion.records import exception_reason, origins, record, rule_level_record, site_of
 from autofusion.fusion.regions import Order, commit
 from autofusion.fusion.rule_switches import Switches
@@ -34,7 +35,16 @@ RIVALS = 8
 class Planner:
     """Plans and applies the fusions of one graph, whose types must be static where anything is to be fused."""
 
-    def __init__(self, graph: Graph, switches: Switches, kernels: Kernels, options: Options, ledger: Ledger) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        switches: Switches,
+        kernels: Kernels,
+        options: Options,
+        ledger: Ledger,
+        recipe: Recipe | None = None,
+    ) -> None:
+        self.recipe = recipe
         self._graph, self._switches, self._kernels, self._ledger = graph, switches, kernels, ledger
         self._options = options
         self._deadline = time.perf_counter() + options.time_budget
@@ -320,6 +330,8 @@ class _Round:
         before = live_bytes(self._graph, {})
         after = live_bytes(self._graph, self._order.group)
         for site, candidate in self._chosen:
+            if self._planner.recipe is not None:
+                self._planner.recipe.note_fusion(candidate.draft)
             node = commit(self._graph, candidate.draft)
             made.append(node)
             nodes = site.in_order(candidate.draft.nodes)

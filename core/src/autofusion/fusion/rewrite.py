@@ -18,6 +18,7 @@ from autofusion.faults import PLUGIN_FAULTS, require_own
 from autofusion.fusion import transaction
 from autofusion.fusion.ledger import Ledger, Record, Verdict
 from autofusion.fusion.matcher import Matcher, Prefilter
+from autofusion.fusion.recipe import Recipe
 from autofusion.fusion.records import exception_reason, record, rule_level_record
 from autofusion.fusion.rule_switches import BoundRule, Switches
 from autofusion.ir.graph import Graph, Node, Value
@@ -59,9 +60,18 @@ class _Entry:
 
 
 class Rewriter:
-    """Runs one stage over one graph, and writes its ledger."""
+    """Runs one stage over one graph, and writes its ledger, and the recipe if there is one to write."""
 
-    def __init__(self, graph: Graph, stage: Stage, switches: Switches, ledger: Ledger, time_budget: float) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        stage: Stage,
+        switches: Switches,
+        ledger: Ledger,
+        time_budget: float,
+        recipe: Recipe | None = None,
+    ) -> None:
+        self._recipe = recipe
         self._graph, self._switches, self._ledger = graph, switches, ledger
         self._deadline = time.perf_counter() + time_budget
         self._budget_s = time_budget
@@ -164,6 +174,8 @@ class Rewriter:
             nodes = _data_order(found.nodes)
             self._open[(entry.rule.name, node)] = record(entry.bound, Verdict.ILLEGAL, node, nodes, refusal=applied)
             return None
+        if self._recipe is not None:
+            self._recipe.note_rewrite(entry.bound, found, applied)
         self._keep_better_refusals(entry, node)
         for made in applied.made:
             self._lineage[made] = (generation, entry.bound.label)

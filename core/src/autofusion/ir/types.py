@@ -43,9 +43,14 @@ class TensorType:
     @property
     def static_shape(self) -> tuple[int, ...]:
         """The shape as integers; raise ValueError if a dim is not known."""
-        if not self.is_static:
-            raise ValueError(f"{self} is not static")
-        return cast("tuple[int, ...]", self.shape)
+        shape = self.shape
+        if shape is not None:
+            for dim in shape:
+                if not isinstance(dim, int):
+                    break
+            else:
+                return cast("tuple[int, ...]", shape)
+        raise ValueError(f"{self} is not static")
 
     @property
     def numel(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -25,19 +25,22 @@ from autofusion.kernels.contract import (
 )
 from autofusion.lowering import memory
 from autofusion.lowering.concat import ConcatInPlace
-from autofusion.lowering.plan import REORDER, OutputSpec, Plan, Step
-from autofusion.lowering.select import Candidate, Choice, Selector
+from autofusion.lowering.plan import REORDER, Border, OutputSpec, Plan, Step
+from autofusion.lowering.select import Choice, Selector
 from autofusion.lowering.storage import Root, Stored, external_buffer, fresh
 from autofusion.lowering.views import Alias
 from autofusion.offers.ask import Offers
 
 
-def lower(graph: Graph, offers: Offers) -> Plan:
-    """Return the plan of ``graph`` (sorted, all operands static or run-time objects, results static or not).
+def lower(graph: Graph, offers: Offers, choices: Mapping[Node, Choice] | None = None) -> Plan:
+    """Return the plan of ``graph`` (sorted, all operands static or run-time objects, results static or not), with the
+    kernels of ``choices``, which are made if they are not given.
 
     Raises KernelError if no pack runs some node.
     """
-    return _Lowering(graph, offers, Selector(graph, offers).run()).run()
+    if choices is None:
+        choices = Selector(graph, offers).run()
+    return _Lowering(graph, offers, choices).run()
 
 
 @dataclass(slots=True)
@@ -57,7 +60,7 @@ class _Draft:
 
 
 class _Lowering:
-    def __init__(self, graph: Graph, offers: Offers, choices: dict[Node, Choice]) -> None:
+    def __init__(self, graph: Graph, offers: Offers, choices: Mapping[Node, Choice]) -> None:
         self.graph, self.offers, self.choices = graph, offers, choices
         self.primary: dict[Value, Stored] = {}
         self.further: dict[tuple[Value, Layout], Stored] = {}
@@ -72,9 +75,9 @@ class _Lowering:
             self._lower_node(node, self.choices[node])
         outputs = [self._graph_output(v, n) for v, n in zip(self.graph.outputs, self.graph.output_names, strict=True)]
         self._share_in_place()
-        arena, peak = self._place()
+        arena, peak, borders = self._place()
         steps = [self._step(draft) for draft in self.drafts]
-        return Plan(self.graph, steps, list(self.external), input_slots, outputs, arena, peak, self.views)
+        return Plan(self.graph, steps, list(self.external), input_slots, outputs, arena, peak, borders, self.views)
 
     # ---- graph inputs and outputs ----------------------------------------------------------------------------
 
@@ -288,7 +291,7 @@ class _Lowering:
                     target.place(source, functools.partial(_same_memory, target.type))
                     a.shared = False
 
-    def _place(self) -> tuple[int, int]:
+    def _place(self) -> tuple[int, int, tuple[Border, ...]]:
         live = [r for r in self.roots if r.first >= 0 or r.slot >= 0]
         owned = {s.root for d in self.drafts for s in (*d.inputs, *d.outputs) if isinstance(s, Stored)}
         owned |= {d.scratch for d in self.drafts if d.scratch is not None}
@@ -307,7 +310,9 @@ class _Lowering:
         for number in sorted(changes):
             alive += changes[number]
             peak = max(peak, alive)
-        return size, peak
+        bordered = [root for root in arena if any(root.border)]
+        borders = {Border(r.buffer.offset, r.type.dtype, r.stored_shape, r.border): None for r in bordered if r.buffer}
+        return size, peak, tuple(borders)
 
     def _step(self, draft: _Draft) -> Step:
         choice = draft.choice
@@ -321,14 +326,10 @@ class _Lowering:
             tuple(draft.objects),
             tuple(draft.results),
             scratch,
-            tuple((_label(c), c.seconds) for c in choice.losers) if choice else (),
+            choice.losers if choice else (),
             choice.refusals if choice else (),
             draft.seconds,
         )
-
-
-def _label(candidate: Candidate) -> str:
-    return f"{candidate.pack.name if candidate.pack is not None else 'core'}:{candidate.way.kernel}"
 
 
 def _derived(alias: Alias, types: Sequence[TensorType], index: int, view: TensorView) -> TensorView:

@@ -58,7 +58,29 @@ class OutputSpec:
     result: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Border:
+    """The zero border of a buffer at byte ``offset`` of the arena, whose memory has ``shape``; see ``Root``."""
+
+    offset: int
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    widths: tuple[int, ...]
+    """Low ends of the spatial axes (from axis 2 of ``shape``), then high ends."""
+
+    def clear(self, memory: np.ndarray) -> None:
+        """Write the zeros into the arena's bytes."""
+        array: np.ndarray = np.ndarray(self.shape, self.dtype, memory, self.offset)
+        spatial = len(self.widths) // 2
+        for axis, (low, high) in enumerate(zip(self.widths[:spatial], self.widths[spatial:], strict=True), 2):
+            lead = (slice(None),) * axis
+            if low:
+                array[(*lead, slice(low))] = 0
+            if high:
+                array[(*lead, slice(self.shape[axis] - high, None))] = 0
+
+
+@dataclass(slots=True, eq=False)
 class Plan:
     """``external`` are the types of the caller's arrays by slot: the static inputs first, then the outputs."""
 
@@ -71,5 +93,7 @@ class Plan:
     arena_bytes: int
     peak_bytes: int
     """Largest number of bytes alive at once, before fragmentation and borders that are kept."""
+    borders: tuple[Border, ...] = ()
+    """Zeros that the arena must have before a run, and has after it."""
     views: list[tuple[Node, str]] = field(default_factory=list)
     """Nodes that cost nothing: (node, how)."""

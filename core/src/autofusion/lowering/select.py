@@ -7,7 +7,7 @@ priced as the traffic they cause, once for each (value, layout), since consumers
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autofusion.errors import KernelError
@@ -31,10 +31,12 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The candidate chosen for a node, and those that lost, best first; packs that refused, with their reasons."""
+    """The candidate chosen for a node; kernels that lost, with their seconds, best first; packs that refused, with
+    their reasons.
+    """
 
     chosen: Candidate
-    losers: tuple[Candidate, ...]
+    losers: tuple[tuple[str, float], ...]
     refusals: tuple[PackRefusal, ...]
 
 
@@ -48,18 +50,29 @@ def candidates(node: Node, offers: Offers) -> tuple[list[Candidate], tuple[PackR
     return sorted(found, key=lambda c: c.seconds), answer.refusals
 
 
+def _label(candidate: Candidate) -> str:
+    return f"{candidate.pack.name if candidate.pack is not None else 'core'}:{candidate.way.kernel}"
+
+
+_NOTHING: Mapping[Node, Choice] = {}
+
+
 class Selector:
     """Chooses among what ``offers`` has for each node of one graph."""
 
-    def __init__(self, graph: Graph, offers: Offers) -> None:
+    def __init__(self, graph: Graph, offers: Offers, known: Mapping[Node, Choice] = _NOTHING) -> None:
         self._nodes = graph.nodes
+        self._known = known
         self._target = offers.target
         self._candidates: dict[Node, list[Candidate]] = {}
         self._refusals: dict[Node, tuple[PackRefusal, ...]] = {}
         self._chosen: dict[Node, Candidate] = {}
         self._outputs = set(graph.outputs)
         for node in self._nodes:
-            self._candidates[node], self._refusals[node] = candidates(node, offers)
+            if node in known:
+                self._candidates[node] = [known[node].chosen]
+            else:
+                self._candidates[node], self._refusals[node] = candidates(node, offers)
         missing = [node for node, found in self._candidates.items() if not found]
         if missing:
             raise KernelError(self._nothing_runs(missing))
@@ -83,19 +96,20 @@ class Selector:
         return text + (f". No kernel runs these operators either: {', '.join(listed)}" if listed else "")
 
     def run(self) -> dict[Node, Choice]:
-        """The choice for every node."""
+        """The choice for every node, those ``known`` as they are."""
         for node in self._nodes:
             self._choose(node, consumers=False)
-        for _ in range(_SWEEPS):
+        for _ in range(_SWEEPS if len(self._known) < len(self._nodes) else 0):
             before = dict(self._chosen)
             for node in (*reversed(self._nodes), *self._nodes):
                 self._choose(node, consumers=True)
             if before == self._chosen:
                 break
         return {
-            node: Choice(
+            node: self._known.get(node)
+            or Choice(
                 self._chosen[node],
-                tuple(c for c in self._candidates[node] if c is not self._chosen[node]),
+                tuple((_label(c), c.seconds) for c in self._candidates[node] if c is not self._chosen[node]),
                 self._refusals[node],
             )
             for node in self._nodes

@@ -7,7 +7,7 @@ its guard, filtered by the user's switches, and priced.
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -98,13 +98,28 @@ class Offers:
                 refusals.append(PackRefusal(pack, answer))
                 continue
             for offer in answer:
-                refusal = pack.quarantined(offer.kernel) or self.switches.refusal(pack, offer, node)
+                refusal = self._refusal(pack, offer, node)
                 if refusal is not None:
                     refusals.append(PackRefusal(pack, refusal))
                 else:
-                    offer = pack.attributed(offer, node.label)
-                    found.append(PricedOffer(pack, offer, self.price(node, offer, pack)))
+                    found.append(self._priced(pack, offer, node))
         return Answer(tuple(sorted(found, key=lambda priced: priced.seconds)), tuple(refusals))
+
+    def find(self, node: Node, pack_name: str, wanted: Callable[[Offer], bool]) -> PricedOffer | None:
+        """The first offer for ``node`` of the pack of that name that is ``wanted``, or None; nobody else is asked."""
+        for pack in self.packs:
+            answer = self._answer(pack, self._find(node)) if pack.name == pack_name else ()
+            for offer in () if isinstance(answer, Refusal) else answer:
+                if wanted(offer) and self._refusal(pack, offer, node) is None:
+                    return self._priced(pack, offer, node)
+        return None
+
+    def _refusal(self, pack: GuardedPack, offer: Offer, node: Node) -> Refusal | None:
+        return pack.quarantined(offer.kernel) or self.switches.refusal(pack, offer, node)
+
+    def _priced(self, pack: GuardedPack, offer: Offer, node: Node) -> PricedOffer:
+        offer = pack.attributed(offer, node.label)
+        return PricedOffer(pack, offer, self.price(node, offer, pack))
 
     def price(self, node: Node, offer: Offer, pack: KernelPack) -> float:
         """Seconds that an offer takes, launch included."""

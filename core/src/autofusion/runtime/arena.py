@@ -1,18 +1,24 @@
-"""The memory behind one plan: a zeroed, aligned arena, and NumPy arrays over tensor views."""
+"""The memory behind plans: aligned arenas that plans share, and NumPy arrays over tensor views."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 import numpy as np
 
 from autofusion.errors import KernelError
+from autofusion.forks import renew_after_fork
 from autofusion.kernels.contract import BufferKind, TensorView
+from autofusion.lowering.plan import Plan
 from autofusion.lowering.storage import ALIGNMENT
 
 
 class Arena:
-    """Zeroed bytes, aligned to ``ALIGNMENT``. Borders rely on the zeros: whoever holds the arena never clears it."""
+    """Bytes aligned to ``ALIGNMENT``, at first zero. Plans that share one run in turns: each holds ``lock`` for a run.
+
+    Plans rely on the zeros of their borders, which they never write; see ``hold``.
+    """
 
     def __init__(self, nbytes: int) -> None:
         try:
@@ -24,7 +30,24 @@ class Arena:
             ) from error
         start = -self._owner.ctypes.data % ALIGNMENT
         self.bytes = self._owner[start : start + nbytes + ALIGNMENT]
+        self.capacity = nbytes
+        self.wanted = 0
+        """Bytes of the largest plan: memory past them is never touched."""
         self._base = int(self.bytes.ctypes.data)
+        self._holder: object = None
+        self.renew_lock()
+        renew_after_fork(self)
+
+    def renew_lock(self) -> None:
+        """A lock that nobody holds; see ``forks``."""
+        self.lock = threading.Lock()
+
+    def hold(self, plan: Plan) -> None:
+        """Make the arena ready for a run of ``plan``: zeros in its borders, if another plan has run here since."""
+        if self._holder is not plan:
+            for border in plan.borders:
+                border.clear(self.bytes)
+            self._holder = plan
 
     def address(self, view: TensorView) -> int:
         """Address of the first element of an ARENA or CONSTANT view."""
@@ -67,3 +90,32 @@ class Arena:
         count, channels, *spatial = view.shape
         joined = np.moveaxis(array, -1, 2).reshape(count, array.shape[1] * view.layout.block, *spatial)
         return np.array(joined[:, :channels], order="C")  # of one pixel, all of it would still be a view
+
+
+class Arenas:
+    """The arenas of one graph: one, sized for its largest plan, and more only where runs of several threads overlap.
+
+    A plan stays with its arena, whose addresses its kernels have. Arenas are made larger than asked for, by powers of
+    two, so that plans of growing sizes need few; memory that no plan touches is not taken from the machine.
+    """
+
+    def __init__(self) -> None:
+        self._arenas: list[Arena] = []
+
+    def take(self, nbytes: int) -> Arena:
+        """An arena of at least ``nbytes`` that nobody is using now. Only called by one thread at a time."""
+        for arena in self._arenas:
+            if arena.capacity >= nbytes and not arena.lock.locked():
+                break
+        else:
+            arena = _roomy(nbytes)
+            self._arenas = [arena, *(other for other in self._arenas if other.capacity >= arena.capacity)]
+        arena.wanted = max(arena.wanted, nbytes)
+        return arena
+
+
+def _roomy(nbytes: int) -> Arena:
+    try:
+        return Arena(1 << max(nbytes - 1, 0).bit_length())
+    except KernelError:  # so much address space may not be allowed
+        return Arena(nbytes)

@@ -23,6 +23,7 @@ from autofusion.plugins.registry import Registry, default_registry, registry_for
 from autofusion.runtime.config import locked_settings, read_settings
 from autofusion.runtime.context import Context
 from autofusion.runtime.executor import static_key
+from autofusion.runtime.plans import Plans
 from autofusion.runtime.session import Session
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def compile(
     kernel_packs = registry.kernel_packs(target)
     Switches(registry.rule_packs, chosen, graph)  # refuses unknown names while the graph still has all of them
     KernelSwitches(kernel_packs, chosen, graph)
-    context = Context(registry.rule_packs, kernel_packs, target, CostModel(target), chosen)
+    context = Context(registry.rule_packs, kernel_packs, target, CostModel(target), chosen, Plans.within(chosen))
     session = Session(specialise(graph, {}, context.evaluate), context)
     if shapes is not None:
         session.prepare({name: tuple(shape) for name, shape in shapes.items()})

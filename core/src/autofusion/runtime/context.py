@@ -13,6 +13,7 @@ import numpy as np
 from autofusion.cost.model import CostModel
 from autofusion.fusion.ledger import Ledger
 from autofusion.fusion.optimise import optimise, prepare
+from autofusion.fusion.recipe import Recipe
 from autofusion.ir.graph import Graph, Node
 from autofusion.kernels.contract import BindContext, KernelPack
 from autofusion.kernels.evaluation import reference_pack, run_by_reference
@@ -22,6 +23,7 @@ from autofusion.offers.guard import guarded
 from autofusion.offers.switches import KernelSwitches
 from autofusion.options import Options
 from autofusion.rules.rule import RulePack
+from autofusion.runtime.plans import Plans
 
 if TYPE_CHECKING:
     from autofusion.runtime.executor import Executor, Stage
@@ -60,16 +62,14 @@ class Observation:
 
 @dataclass(slots=True)
 class Context:
-    """``cache`` holds packed weights and the like for the life of the session; ``plan_limit`` bounds cached plans
-    per graph.
-    """
+    """``cache`` holds packed weights and the like for the life of the session; ``plans`` are all plans of it."""
 
     rule_packs: Sequence[RulePack]
     kernel_packs: Sequence[KernelPack]
     target: Target
     cost_model: CostModel
     options: Options
-    plan_limit: int = 8
+    plans: Plans = field(default_factory=lambda: Plans.within(Options()))
     cache: dict[Any, Any] = field(default_factory=dict)
     bodies: dict[int, Body] = field(default_factory=dict)
     """Control-flow bodies by the id of their graph."""
@@ -83,7 +83,7 @@ class Context:
         self.kernel_switches = KernelSwitches(self.kernel_packs, self.options)
 
     def variant(self, **changes: Any) -> Context:
-        """A context with some options changed, for the same model; packed weights are shared."""
+        """A context with some options changed, for the same model; packed weights and ``plans`` are shared."""
         return replace(self, options=replace(self.options, **changes), bodies={}, lock=threading.RLock())
 
     @property
@@ -103,6 +103,6 @@ class Context:
         """The shape-independent rules, once for a graph."""
         return prepare(graph, self.rule_packs, self.options)
 
-    def optimise(self, graph: Graph, offers: Offers) -> tuple[Graph, Ledger]:
-        """All rules, for a graph with static shapes."""
-        return optimise(graph, self.rule_packs, offers, self.options)
+    def optimise(self, graph: Graph, offers: Offers, recipe: Recipe | None = None) -> tuple[Graph, Ledger]:
+        """All rules, for a graph with static shapes; ``recipe`` takes down what was applied."""
+        return optimise(graph, self.rule_packs, offers, self.options, recipe)

@@ -101,9 +101,9 @@ def _make_loop(node: Node, executor: Callable[[Graph], Runner]) -> Run:
         going = True if inputs[1] is None else _truth(inputs[1], node)
         state, outer = list(inputs[2 : 2 + carried]), list(inputs[2 + carried :])
         scanned: list[list[np.ndarray]] = [[] for _ in range(len(body.outputs) - 1 - carried)]
-        number = 0
+        number, true = 0, np.array(True)
         while going and (limit is None or number < limit):
-            results = step.run([np.array(number, np.int64), np.array(going), *state, *outer])
+            results = step.run([np.array(number, np.int64), true, *state, *outer])
             going = _truth(results[0], node)
             state = list(results[1 : 1 + carried])
             for made, result in zip(scanned, results[1 + carried :], strict=True):
@@ -132,13 +132,14 @@ def _make_scan(node: Node, executor: Callable[[Graph], Runner]) -> Run:
     def run(inputs: Sequence[Any]) -> Sequence[Any]:
         state, outer = list(inputs[:states]), list(inputs[states + scans :])
         rows = [np.moveaxis(x, a, 0) for x, a in zip(inputs[states : states + scans], in_axes, strict=True)]
-        rows = [r[::-1] if back else r for r, back in zip(rows, in_back, strict=True)]
+        # In order in memory, so that no row has to be copied on its own.
+        rows = [np.require(r[::-1] if back else r, requirements="C") for r, back in zip(rows, in_back, strict=True)]
         lengths = {len(r) for r in rows}
         if len(lengths) != 1:
             raise InputError(f"{node.label}: its scan inputs have different lengths {sorted(lengths)}")
         scanned: list[list[np.ndarray]] = [[] for _ in range(made_count)]
         for number in range(lengths.pop()):
-            results = step.run([*state, *(np.ascontiguousarray(r[number]).reshape(r.shape[1:]) for r in rows), *outer])
+            results = step.run([*state, *[r[number, ...] for r in rows], *outer])
             state = list(results[:states])
             for made, result in zip(scanned, results[states:], strict=True):
                 made.append(result)
@@ -156,6 +157,8 @@ def _truth(value: Any, node: Node) -> bool:
 
 
 def _single(value: Any, node: Node, what: str) -> Any:
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        return value[()]
     array = np.asarray(value)
     if array.size != 1:
         raise InputError(f"{node.label}: expected a {what} with one element, found shape {list(array.shape)}")

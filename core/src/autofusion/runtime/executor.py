@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -12,18 +12,22 @@ import numpy as np
 
 from autofusion.forks import renew_after_fork
 from autofusion.fusion.ledger import Ledger
+from autofusion.ir.collector import collector_paused
 from autofusion.ir.graph import Graph
 from autofusion.ir.specialise import specialise
-from autofusion.ir.types import TensorType, Type, of_array
+from autofusion.ir.types import TensorType, of_array
 from autofusion.lowering.lower import lower
 from autofusion.numerics import NotFinite, Numerics
 from autofusion.offers.guard import KernelFailure
+from autofusion.runtime.arena import Arena, Arenas
+from autofusion.runtime.classes import Key
 from autofusion.runtime.context import Context
 from autofusion.runtime.control import ControlPack
-from autofusion.runtime.runner import PlanRunner
+from autofusion.runtime.decisions import Decider
+from autofusion.runtime.plans import DROPPED, LOG, Turns, touch
+from autofusion.runtime.runner import NODE_BYTES, PlanRunner
 from autofusion.runtime.split import Split, split
 
-Key = tuple[Type | None, ...]
 T = TypeVar("T")
 
 
@@ -37,6 +41,23 @@ class Stage:
     """The specialised graph before fusion."""
     split: Split
     tail: Executor | None
+    used: int = 0
+    """When it was last used, or ``plans.DROPPED``."""
+
+    @property
+    def nbytes(self) -> int:
+        """Estimated bytes of the plan; activations are not counted."""
+        return self.runner.nbytes + NODE_BYTES * len(self.graph)
+
+    @property
+    def arena(self) -> Arena:
+        """Where the plan's activations are."""
+        return self.runner.arena
+
+    def release(self) -> None:
+        """Let go of the tail's plans."""
+        if self.tail is not None:
+            self.tail.release()
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Run the plan, then the tail."""
@@ -51,21 +72,24 @@ class Stage:
 
 
 class Executor:
-    """A prepared graph with its plans."""
+    """A prepared graph with its plans, which run in ``arenas``."""
 
-    def __init__(self, graph: Graph, context: Context) -> None:
+    def __init__(self, graph: Graph, context: Context, arenas: Arenas | None = None) -> None:
         self.graph = graph
         self._context = context
-        self._stages: OrderedDict[Key, Stage] = OrderedDict()
+        self._arenas = arenas or Arenas()
+        self._stages: dict[Key, Stage] = {}
         self._last: tuple[list[Any], Stage] | None = None
         """The stage that ran last, with the element types and shapes that it ran on."""
         self._exact: Executor | None = None
+        self._decider = Decider(graph, context, lambda key: split(self._specialised(key)).head)
         self.renew_lock()
         renew_after_fork(self)
 
     def renew_lock(self) -> None:
-        """A lock that nobody holds; see ``forks``."""
+        """Locks that nobody holds; see ``forks``."""
         self._lock = threading.RLock()
+        self._turns = Turns()
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Run on the graph's inputs, in order."""
@@ -83,35 +107,33 @@ class Executor:
             try:
                 return act(self._stage_for(inputs), inputs)
             except NotFinite:
+                self._context.plans.counters.fallbacks += 1
                 return self._without_approximations().attempt(inputs, act, replace_failing=replace_failing)
             except KernelFailure as failure:
                 if not replace_failing:
                     raise
                 self._recover(failure)
 
-    def _stage_for(self, inputs: Sequence[Any]) -> Stage:
-        """The plan for these inputs: at once if they are like those of the run before."""
-        given = [(x.dtype, x.shape) if isinstance(x, np.ndarray) else None for x in inputs]
-        last = self._last
-        if last is not None and last[0] == given:
-            return last[1]
-        stage = self.stage(self.key(inputs))
-        self._last = (given, stage)
-        return stage
-
     def _without_approximations(self) -> Executor:
         """The same graph, for runs in which an approximate kernel met what is not finite."""
         with self._lock:
             if self._exact is None:
-                self._exact = Executor(self.graph, self._context.variant(numerics=Numerics.REASSOCIATED))
+                context = self._context.variant(numerics=Numerics.REASSOCIATED)
+                self._exact = Executor(self.graph, context, self._arenas)
             return self._exact
 
     def _recover(self, failure: KernelFailure) -> None:
         """Do without the kernel that failed: every plan is made again without it when it is next needed."""
         failure.pack.quarantine(failure.kernel, str(failure))
-        with self._lock:
-            self._last = None
-            self._stages.clear()
+        self._context.plans.counters.fallbacks += 1
+        self._decider.forget()
+        self.release()
+
+    def release(self) -> None:
+        """Let go of every plan."""
+        self._context.plans.forget(self._stages)
+        if self._exact is not None:
+            self._exact.release()
 
     def key(self, inputs: Sequence[Any]) -> Key:
         """The types of the inputs; a value that is not an array keeps its declared type."""
@@ -120,23 +142,51 @@ class Executor:
             for value, given in zip(self.graph.inputs, inputs, strict=True)
         )
 
+    def _stage_for(self, inputs: Sequence[Any]) -> Stage:
+        """The plan for these inputs: at once if they are like those of the run before."""
+        given = [(x.dtype, x.shape) if isinstance(x, np.ndarray) else None for x in inputs]
+        last = self._last
+        if last is not None and last[0] == given and last[1].used != DROPPED:
+            self._context.plans.counters.hits += 1
+            touch(last[1])
+            return last[1]
+        stage = self.stage(self.key(inputs))
+        self._last = (given, stage)
+        return stage
+
     @property
     def stages(self) -> list[Stage]:
-        """The plans made so far, least recently used first."""
-        return list(self._stages.values())
+        """The plans kept, least recently used first."""
+        return sorted(self._stages.values(), key=lambda stage: stage.used)
 
     def stage(self, key: Key) -> Stage:
-        """The plan for these input types, made if need be."""
-        with self._lock:
-            self._last = None  # or that one would no longer be the last that was used
+        """The plan for these input types, made if need be: once, while runs of other shapes go on."""
+        found = self._stages.get(key)
+        if found is None:
+            found = self._plan(key)
+        else:
+            self._context.plans.counters.hits += 1
+        touch(found)
+        return found
+
+    def _plan(self, key: Key) -> Stage:
+        while not self._turns.take(key, lambda: key in self._stages):
             found = self._stages.get(key)
-            if found is None:
-                found = self._build(key)
-                self._stages[key] = found
-                while len(self._stages) > self._context.plan_limit:
-                    self._stages.popitem(last=False)
-            self._stages.move_to_end(key)
-            return found
+            if found is not None:
+                return found
+        plans = self._context.plans
+        try:
+            with plans.planning, collector_paused():
+                start = time.perf_counter()
+                stage = self._build(key)
+                taken = time.perf_counter() - start
+                plans.counters.plans += 1
+                plans.counters.seconds += taken
+            plans.add(self._stages, key, stage)
+        finally:
+            self._turns.done(key)
+        LOG.info("new plan of graph '%s' for %s: %.1f ms", self.graph.name, _shown(key), 1e3 * taken)
+        return stage
 
     def _build(self, key: Key) -> Stage:
         while True:
@@ -144,19 +194,27 @@ class Executor:
                 return self._built(key)
             except KernelFailure as failure:
                 failure.pack.quarantine(failure.kernel, str(failure))
+                self._decider.forget()
 
     def _built(self, key: Key) -> Stage:
         context = self._context
-        types = {v.name: t for v, t in zip(self.graph.inputs, key, strict=True) if t is not None}
-        graph = specialise(self.graph, types, context.evaluate)
+        graph = self._specialised(key)
         parts = split(graph)
         offers = context.offers(ControlPack(context))
-        fused, ledger = context.optimise(parts.head, offers)
-        fused.sort()
-        plan = lower(fused, offers)
-        runner = PlanRunner(plan, context.bind_context)
-        tail = None if parts.tail is None else Executor(parts.tail, context)
-        return Stage(runner, ledger, graph, parts, tail)
+        decided = self._decider.decide(key, parts.head, offers)
+        plan = lower(decided.graph, offers, decided.choices)
+        runner = PlanRunner(plan, context.bind_context, self._arenas.take(plan.arena_bytes))
+        tail = None if parts.tail is None else Executor(parts.tail, context, self._arenas)
+        context.plans.counters.replays += decided.replayed
+        return Stage(runner, decided.ledger, graph, parts, tail)
+
+    def _specialised(self, key: Key) -> Graph:
+        types = {v.name: t for v, t in zip(self.graph.inputs, key, strict=True) if t is not None}
+        return specialise(self.graph, types, self._context.evaluate)
+
+
+def _shown(key: Key) -> str:
+    return ", ".join(map(str, key))
 
 
 def static_key(graph: Graph) -> Key | None:

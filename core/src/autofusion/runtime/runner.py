@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from autofusion.errors import KernelError
-from autofusion.forks import renew_after_fork
+from autofusion.ir.graph import FUSED, Node
 from autofusion.ir.types import TensorType, Type
 from autofusion.kernels.contract import BindContext, BoundStep, BufferKind, PythonKernel, Segment, TensorView
 from autofusion.lowering.plan import Plan, Step
@@ -20,6 +19,11 @@ from autofusion.runtime.arena import Arena
 
 STAGED_BYTES = 1 << 14
 """Smaller arrays of the caller are copied: finding out where one lies takes longer than copying so few bytes."""
+
+NODE_BYTES = 3000
+"""A node with its values and types, on average."""
+STEP_BYTES = 6000
+"""A bound step with its views, offer and parameters, on average; long tables say themselves how long they are."""
 
 
 class _Run:
@@ -38,21 +42,22 @@ Watch = Callable[[int, Step, list[Any], list[Any]], None]
 
 
 class PlanRunner:
-    """A bound plan. Runs are serialised: the arena holds one run's values."""
+    """A bound plan. Runs of plans in the same ``arena`` take turns: it holds one run's values."""
 
-    def __init__(self, plan: Plan, context: BindContext) -> None:
+    def __init__(self, plan: Plan, context: BindContext, arena: Arena | None = None) -> None:
         self.plan = plan
-        self._arena = Arena(plan.arena_bytes)
+        self.arena = arena or Arena(plan.arena_bytes)
         self._staged = [_staging(t) for t in plan.external]
         """Memory for the small ones of the caller's arrays, by slot; None for those that are used where they lie."""
         self._addresses = [0 if a is None else int(a.ctypes.data) for a in self._staged]
-        self.renew_lock()
-        renew_after_fork(self)
         self._parts = self._bind(context)
-
-    def renew_lock(self) -> None:
-        """A lock that nobody holds; see ``forks``."""
-        self._lock = threading.Lock()
+        self.nbytes = (
+            NODE_BYTES * sum(map(_size, plan.graph.nodes))
+            + STEP_BYTES * len(plan.steps)
+            + sum(a.nbytes for a in self._staged if a is not None)
+            + sum(part.nbytes for part in self._parts)
+        )
+        """Estimated bytes of the plan and what is bound to it; activations are not counted."""
 
     def _bind(self, context: BindContext) -> list[_PythonPart | _SegmentPart]:
         parts: list[_PythonPart | _SegmentPart] = []
@@ -61,7 +66,7 @@ class PlanRunner:
         def flush() -> None:
             if not group:
                 return
-            segment = guarded(group[0][0].pack).assemble([b for _, b in group], self._arena, context.target)
+            segment = guarded(group[0][0].pack).assemble([b for _, b in group], self.arena, context.target)
             parts.append(_SegmentPart([s for s, _ in group], segment))
             group.clear()
 
@@ -69,7 +74,7 @@ class PlanRunner:
             kernel = step.offer.bind(replace(context, scratch=step.scratch), step.inputs, step.outputs)
             if callable(kernel):
                 flush()
-                parts.append(_PythonPart(step, kernel, self._arena))
+                parts.append(_PythonPart(step, kernel, self.arena))
                 continue
             if step.results:
                 raise KernelError(f"kernel '{step.kernel}' cannot make results of run-time shape for {step.node.label}")
@@ -81,7 +86,8 @@ class PlanRunner:
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Run on the graph's inputs, in order; return its outputs. Output arrays are new at each run."""
-        with self._lock:
+        with self.arena.lock:
+            self.arena.hold(self.plan)
             run = self._start(inputs)
             for part in self._parts:
                 part.run(run)
@@ -90,7 +96,8 @@ class PlanRunner:
     def run_timed(self, inputs: Sequence[Any]) -> tuple[list[Any], list[tuple[Step, float]]]:
         """Like ``run``; also return the seconds of every step, in order."""
         times: list[tuple[Step, float]] = []
-        with self._lock:
+        with self.arena.lock:
+            self.arena.hold(self.plan)
             run = self._start(inputs)
             for part in self._parts:
                 times += part.run_timed(run)
@@ -102,10 +109,11 @@ class PlanRunner:
         The same kernels run on the same memory, so the outputs are the same to the last bit.
         """
         first = 0
-        with self._lock:
+        with self.arena.lock:
+            self.arena.hold(self.plan)
             run = self._start(inputs)
             for part in self._parts:
-                part.run_watched(run, self._arena, first, wanted, watch)
+                part.run_watched(run, self.arena, first, wanted, watch)
                 first += len(part.steps)
             return self._results(run)
 
@@ -154,11 +162,16 @@ def _empty(type_: Type) -> np.ndarray:
         raise KernelError(f"a result is a tensor {type_}, for which there is no memory: {error}") from error
 
 
+def _size(node: Node) -> int:
+    return 1 + len(node.body) if node.op == FUSED else 1
+
+
 class _SegmentPart:
     """Native steps in one call."""
 
     def __init__(self, steps: list[Step], segment: Segment) -> None:
         self.steps, self._segment = steps, segment
+        self.nbytes = int(getattr(segment, "nbytes", 0))
 
     def run(self, run: _Run) -> None:
         self._segment.run(run.addresses)
@@ -183,6 +196,8 @@ class _PythonPart:
     """One step as a Python callable. Arrays over the arena are made once; those over the caller's memory at each
     run.
     """
+
+    nbytes = 0
 
     def __init__(self, step: Step, kernel: PythonKernel, arena: Arena) -> None:
         self.step, self.steps = step, [step]

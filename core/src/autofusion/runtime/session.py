@@ -20,13 +20,15 @@ from autofusion.lowering.plan import Plan
 from autofusion.rules.level import Level
 from autofusion.runtime.context import Context
 from autofusion.runtime.executor import Executor, Stage
+from autofusion.runtime.statistics import Statistics
 
 if TYPE_CHECKING:
     from autofusion.runtime.watch import Watched
 
 
 class Session:
-    """Runs one model. Safe to call from several threads; runs with the same shapes take turns.
+    """Runs one model. Safe to call from several threads; runs in the same memory take turns, and making a plan for new
+    shapes does not hold up runs of known ones.
 
     ``source`` is the graph as the frontend gave it, ``graph`` the prepared one (shape-independent rules applied).
     """
@@ -181,6 +183,10 @@ class Session:
         if stage.tail is None and not self.has_bodies and self.context.options.level is not Level.OFF:
             # Otherwise some other part of the model, planned later, might still have the kernel, or a fused node.
             self.context.kernel_switches.require_known()
+
+    def statistics(self) -> Statistics:
+        """What has been counted since the session was made: plans, hits, evictions, fallbacks, bytes, seconds."""
+        return self.context.plans.statistics()
 
     # ---- looking ---------------------------------------------------------------------------------------------
 
