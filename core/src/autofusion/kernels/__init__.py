@@ -43,7 +43,9 @@ if TYPE_CHECKING:
         REDUCTION,
         SOFTMAX,
         AttentionParts,
+        Factor,
         FusedKind,
+        factor_of,
     )
     from autofusion.numerics import NotFinite, Numerics
     from autofusion.refusal import Refusal
@@ -66,6 +68,7 @@ __all__ = [
     "BoundStep",
     "Buffer",
     "BufferKind",
+    "Factor",
     "FusedKind",
     "GraphError",
     "InputError",
@@ -87,6 +90,7 @@ __all__ = [
     "cpu_flags",
     "dense_strides",
     "evaluate",
+    "factor_of",
     "hookimpl",
     "instruction_sets",
     "nearest",

@@ -14,9 +14,11 @@ CONV = FusedKind(
 )
 MATMUL = FusedKind(
     "matmul",
+    version="1.1",
     anchors=("Gemm", "MatMul"),
-    body="a matrix product, then any pointwise operators",
-    operands="whatever broadcasts to the result",
+    inner=("Transpose",),
+    body="a matrix product, then any pointwise operators; its factors may be transposed and multiplied by a number",
+    operands="the factors, and whatever broadcasts to the result",
 )
 SOFTMAX = FusedKind(
     "softmax",

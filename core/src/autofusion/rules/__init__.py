@@ -16,13 +16,13 @@ if TYPE_CHECKING:
         CONV,
         LAYER_NORM,
         MATMUL,
+        MOVES,
         POINTWISE,
         REDUCTION,
         SOFTMAX,
         STANDARD,
         FusedKind,
         scaled,
-        swaps_last_axes,
     )
     from autofusion.refusal import Refusal
     from autofusion.rules.check import problems
@@ -76,6 +76,7 @@ __all__ = [
     "LAYER_NORM",
     "LIMIT",
     "MATMUL",
+    "MOVES",
     "POINTWISE",
     "REDUCTION",
     "SOFTMAX",
@@ -135,7 +136,6 @@ __all__ = [
     "scalar",
     "scaled",
     "spread",
-    "swaps_last_axes",
     "var",
     "why_alone",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from autofusion.rules import RulePack
 from autofusion_rules_transformer import (
     attention,
+    attention_pieces,
     einsum,
     gemm,
     layer_norm,
@@ -24,6 +25,7 @@ PACK = RulePack(
         *layer_norm_affine.RULES,
         *softmax.RULES,
         *gemm.RULES,
+        *attention_pieces.RULES,
         *einsum.RULES,
         *unflatten.RULES,
         *attention.RULES,

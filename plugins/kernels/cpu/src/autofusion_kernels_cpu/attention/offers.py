@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,6 +17,7 @@ from autofusion_kernels_cpu.attention.kernel import PARAMETERS, Form, address, s
 from autofusion_kernels_cpu.attention.problem import Attention, attention_of
 from autofusion_kernels_cpu.codegen import nest
 from autofusion_kernels_cpu.codegen.isa import Isa, host_isa
+from autofusion_kernels_cpu.codegen.strided import Axis, aligned, axes_of, stride_of
 from autofusion_kernels_cpu.leaves import leaf_memory
 from autofusion_kernels_cpu.matmul.kernel import SCALAR, VECTOR, Epilogue
 from autofusion_kernels_cpu.matmul.tile import choose_rows, panel_width
@@ -36,7 +38,7 @@ def offers(node: Node, target: Target) -> list[Offer] | Refusal:
             outputs=(Operand(strided=True),),
             bind=partial(_bind, problem, isa, workers),
             seconds=seconds,
-            scratch=target.threads * scratch_layout(isa, problem.keys, problem.depth)[3] * 4,
+            scratch=target.threads * _scratch(problem, isa),
             numerics=Numerics.REASSOCIATED,
         )
     ]
@@ -56,6 +58,11 @@ def _estimate(node: Node, problem: Attention, isa: Isa, target: Target) -> tuple
     return whole.seconds, whole.workers
 
 
+def _scratch(problem: Attention, isa: Isa) -> int:
+    """Bytes for each thread."""
+    return scratch_layout(isa, problem.keys, problem.depth, problem.width if problem.v_columns else 1)[3] * 4
+
+
 def _bind(
     problem: Attention,
     isa: Isa,
@@ -64,35 +71,44 @@ def _bind(
     inputs: Sequence[TensorView | None],
     outputs: Sequence[TensorView],
 ) -> NativeKernel:
-    if 0 in problem.result.tensor.static_shape:
+    if 0 in problem.product.tensor.static_shape:
         return NativeKernel(())
     refs: list[Ref] = []
-    moves: list[tuple[tuple[int, ...], int, int]] = []
-
-    def add(ref: Ref, shape: Sequence[int], strides: Sequence[int], adjacent: str = "") -> None:
-        refs.append(ref)
-        moves.append(problem.over_batch(shape, strides))
-        if adjacent and shape[-1] > 1 and strides[-1] != 1:
-            raise KernelError(f"operand {adjacent} of attention: expected adjacent elements, found {strides[-1]}")
-
-    for name, index in (("", problem.q), ("K", problem.k), ("V", problem.v)):
-        view = inputs[index]
+    walks: list[list[Axis]] = []
+    for source in (problem.q, problem.k, problem.v):
+        view = inputs[source.operand]
         assert view is not None
-        add(Ref(view), view.shape, view.strides, name)
+        refs.append(Ref(view))
+        walks.append(problem.over_batch(source.axes(view.strides)))
+    for leaf in (*problem.region.leaves, *problem.guard.leaves):
+        ref, shape, strides = leaf_memory(leaf, inputs, len(problem.space))
+        refs.append(ref)
+        walks.append(problem.over_batch(axes_of(shape, strides)))
+    refs.append(Ref(outputs[0]))
+    walks.append(problem.of_result(outputs[0].shape, outputs[0].strides))
+    ends = [(stride_of(walk[-2]), stride_of(walk[-1])) for walk in walks]
+    if any(None in end for end in ends):
+        raise KernelError("an operand of attention: its rows or columns do not lie evenly")
+    moves: list[tuple[int, int]] = [(row or 0, column or 0) for row, column in ends]
+    cut = aligned([walk[:-2] for walk in walks], problem.batch)
+    if cut is None:
+        raise KernelError("operands of attention: their heads cannot be walked over together")
+    table = nest.offsets(nest.collapse(*cut), len(walks))
     kinds = []
-    for leaf in problem.region.leaves:
-        add(*leaf_memory(leaf, inputs, len(problem.space)))
-        kinds.append(VECTOR if moves[-1][2] else SCALAR)
-        if moves[-1][2] not in (0, 1):
-            raise KernelError(f"operand '{leaf.value.name}' of attention: expected adjacent keys")
-    add(Ref(outputs[0]), outputs[0].shape, outputs[0].strides, "result")
-    table = nest.offsets(nest.collapse(problem.batch, [m[0] for m in moves]), len(moves))
+    for _, column in moves[3:-1]:
+        kinds.append(VECTOR if column else SCALAR)
+        if column not in (0, 1):
+            raise KernelError("a mask of attention: expected adjacent keys")
+    k_columns, k_row = _lies("K", moves[1], problem.k.shape[-2:])
+    v_row = moves[2][1] if problem.v_columns else moves[2][0]
+    o_row, o_step = moves[-1]
+    form = Form(0, k_columns, problem.v_columns, problem.width > 1 and o_step != 1)
     rows = choose_rows(isa, problem.queries, single=True)
     tiles = rows.tall + rows.short
     groups, group_tiles = _groups(len(table), tiles, workers)
-    epilogue = Epilogue(problem.region, tuple(kinds), problem.scores, alpha=problem.factor)
-    k_view, v_view, o_view = inputs[problem.k], inputs[problem.v], outputs[0]
-    assert k_view is not None and v_view is not None
+    masks = len(problem.region.leaves)
+    epilogue = Epilogue(problem.region, tuple(kinds[:masks]), problem.scores, alpha=problem.factor)
+    guard = Epilogue(problem.guard, tuple(kinds[masks:]), problem.probabilities)
     numbers = {
         "keys": problem.keys,
         "depth": problem.depth,
@@ -103,23 +119,34 @@ def _bind(
         "tiles": tiles,
         "tall": rows.tall,
         "group_tiles": group_tiles,
-        "q_row": moves[0][1],
-        "q_step": moves[0][2],
-        "k_row": k_view.strides[-2],
-        "v_row": v_view.strides[-2],
-        "o_row": o_view.strides[-2],
-        "scratch": scratch_layout(isa, problem.keys, problem.depth)[3] * 4,
+        "q_row": moves[0][0],
+        "q_step": moves[0][1],
+        "k_row": k_row,
+        "v_row": v_row,
+        "o_row": o_row,
+        "o_step": o_step or 1,
+        "scratch": _scratch(problem, isa),
     }
     assert context.scratch is not None
-    leaves = [m[1] for m in moves[3:-1]]
+    leaves = [row for row, _ in moves[3:-1]]
     step = NativeStep(
-        address(Form(rows.tile.rows, problem.k_columns), epilogue, isa),
+        address(replace(form, rows=rows.tile.rows), epilogue, guard, isa),
         (Ref(table), *refs, Ref(context.scratch)),
         np.array([*(numbers[name] for name in PARAMETERS), *leaves], np.int64),
         name="attention",
         workers=workers,
     )
     return NativeKernel((step,))
+
+
+def _lies(name: str, move: tuple[int, int], shape: Sequence[int]) -> tuple[bool, int]:
+    """(whether an operand's columns are what is adjacent, the stride between its rows or its columns)."""
+    row, column = move
+    if column == 1 or shape[-1] == 1:
+        return False, row
+    if row == 1 or shape[-2] == 1:
+        return True, column
+    raise KernelError(f"operand {name} of attention: expected adjacent elements, found strides {row} and {column}")
 
 
 def _groups(batches: int, tiles: int, workers: int) -> tuple[int, int]:
