@@ -9,6 +9,7 @@ from autofusion_rules_pointwise import (
     gelu,
     hard,
     identities,
+    mean,
     mish,
     prelu,
     reduction,
@@ -21,6 +22,7 @@ PACK = RulePack(
     rules=(
         *common_subexpression.RULES,
         *identities.RULES,
+        *mean.RULES,
         *gelu.RULES,
         *mish.RULES,
         *prelu.RULES,

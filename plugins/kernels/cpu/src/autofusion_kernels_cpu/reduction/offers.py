@@ -183,6 +183,7 @@ def _bind(
         range(len(problem.full), full),
         operands[full:],
         range(len(problem.row), len(operands) - full),
+        problem.spread.nodes,
     )
     numbers = [len(plan.table), plan.length, plan.columns, *plan.steps]
     numbers += nest.row_parameters(plan.rows, len(refs), workers)
