@@ -8,6 +8,7 @@ from autofusion_rules_transformer import (
     attention_pieces,
     einsum,
     gemm,
+    group_norm,
     layer_norm,
     layer_norm_affine,
     matmul,
@@ -23,6 +24,7 @@ PACK = RulePack(
     rules=(
         *layer_norm.RULES,
         *layer_norm_affine.RULES,
+        *group_norm.RULES,
         *softmax.RULES,
         *gemm.RULES,
         *attention_pieces.RULES,
