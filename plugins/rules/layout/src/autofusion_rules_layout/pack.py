@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from autofusion.rules import RulePack
-from autofusion_rules_layout import batch, no_op, reshape, sink, transpose, view
+from autofusion_rules_layout import batch, no_op, parts, reshape, sink, transpose, view
 
 PACK = RulePack(
     name="layout",
     version="0.1.0",
-    rules=(*no_op.RULES, *transpose.RULES, *sink.RULES, *reshape.RULES, *view.RULES, *batch.RULES),
+    rules=(*no_op.RULES, *transpose.RULES, *sink.RULES, *reshape.RULES, *view.RULES, *batch.RULES, *parts.RULES),
 )
