@@ -11,7 +11,7 @@ import pytest
 
 import autofusion as af
 from autofusion.cost.detect import detect
-from autofusion.errors import InputError, OptionError, SizeWarning
+from autofusion.errors import InputError, KernelError, OptionError, SizeWarning
 from autofusion.ir.graph import Graph, Node
 from autofusion.ir.text import from_text
 from autofusion.kernels.contract import Offer, Operand
@@ -334,3 +334,82 @@ def test_a_kernel_that_fails_is_replaced_however_the_run_is_made(how: str, caplo
     np.testing.assert_allclose(outputs["y"], sigmoid(np.float32([[0, 0, 1, 2]])), rtol=1e-6)
     assert "fragile:relu" not in [step.kernel for step in session.plan.steps]
     assert "kernel 'relu' of pack 'fragile' 1.0 raised RuntimeError: no luck" in caplog.text
+
+
+def test_what_no_kernel_runs_is_named_at_once_with_the_reason_why_it_was_not_converted() -> None:
+    text = """
+graph @odd(%x: f32[2]) -> (f32[2], f32[2], f32[2], f32[2]) {
+  %a = my.ops::First(%x) {not_converted = "frobs are not supported"} : f32[2]
+  %b = my.ops::Second(%x) : f32[2]
+  %c = my.ops::Third(%x) : f32[2]
+  %d = my.ops::Third(%x) : f32[2]
+  return %a, %b, %c, %d
+}
+"""
+    with pytest.raises(KernelError, match=r"First.*not converted to standard operators, since frobs are not supported"):
+        af.compile(graph(text), threads=1)
+    with pytest.raises(KernelError, match=r"either: my\.ops::Second \('Second'\), my\.ops::Third \(2 nodes\)"):
+        af.compile(graph(text), threads=1)
+
+
+def test_results_and_inputs_belong_to_the_caller() -> None:
+    """Small arrays pass through memory of the plan: neither a later run nor the caller may see that."""
+    for size in (2, 3000):  # one is copied, the other used where it lies
+        session = af.compile(graph(CHAIN), threads=1)
+        (x, b) = names(session.graph)
+        first = {x: RNG.standard_normal((size, 4)).astype(np.float32), b: np.zeros(4, np.float32)}
+        kept = {name: array.copy() for name, array in first.items()}
+        (y,) = session.run(first).values()
+        was = y.copy()
+        (later,) = session.run({x: first[x] + 1, b: first[b]}).values()
+        assert not np.shares_memory(y, later)
+        np.testing.assert_array_equal(y, was)
+        y[:] = 7
+        np.testing.assert_array_equal(next(iter(session.run(first).values())), was)
+        for name, array in kept.items():
+            np.testing.assert_array_equal(first[name], array)
+
+
+def test_inputs_of_any_strides_and_alignment() -> None:
+    session = af.compile(graph(CHAIN), threads=1)
+    (x, b) = names(session.graph)
+    bias = np.zeros(4, np.float32)
+    for rows in (3, 3000):
+        plain = RNG.standard_normal((rows, 4)).astype(np.float32)
+        (want,) = session.run({x: plain, b: bias}).values()
+        odd = np.frombuffer(b"\0" + plain.tobytes(), np.uint8)[1:].view(np.float32).reshape(plain.shape)
+        for given in (np.asfortranarray(plain), plain[::-1][::-1], np.repeat(plain, 2, 0)[::2], odd):
+            np.testing.assert_array_equal(next(iter(session.run({x: given, b: bias}).values())), want)
+
+
+def test_a_known_shape_does_not_excuse_other_inputs() -> None:
+    """Inputs like those of the run before are not checked again, and all others are."""
+    session = af.compile(graph(CHAIN), threads=1)
+    (x, b) = names(session.graph)
+    good = {x: np.zeros((2, 4), np.float32), b: np.zeros(4, np.float32)}
+    session.run(good)
+    wrong = [
+        {x: np.zeros((2, 4), np.float64), b: good[b]},
+        {x: np.zeros((2, 5), np.float32), b: good[b]},
+        {**good, "more": good[b]},
+        {x: good[x], "other": good[b]},
+        {x: good[x]},
+        {x: good[x], b: None},
+    ]
+    for inputs in wrong:
+        session.run(good)
+        with pytest.raises(InputError):
+            session.run(inputs)
+
+
+def test_the_plan_looked_at_is_the_one_used_last() -> None:
+    session = af.compile(graph(CHAIN), threads=1)
+    (x, b) = names(session.graph)
+    bias = np.zeros(4, np.float32)
+    for rows in (2, 3, 3, 2, 5, 2):
+        session.run({x: np.zeros((rows, 4), np.float32), b: bias})
+        assert session.stage.graph.inputs[0].shape == (rows, 4)
+    session.prepare({x: (7, 4)})
+    assert session.stage.graph.inputs[0].shape == (7, 4)
+    session.run({x: np.zeros((2, 4), np.float32), b: bias})
+    assert session.stage.graph.inputs[0].shape == (2, 4)

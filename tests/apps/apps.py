@@ -45,6 +45,11 @@ TOLERANCES: dict[str, dict[str, float]] = {
     "hertz": {"atol": 0.0, "rtol": 1e-4},
 }
 """How far answers may differ; those under any other name must be equal."""
+OWN_TOLERANCES: dict[str, dict[str, dict[str, float]]] = {
+    # onnxruntime's own scores of magika are up to 1.3e-4 off those of double precision, and Autofusion's 4e-6.
+    "files": {"scores": {"atol": 3e-4, "rtol": 0.0}},
+}
+"""Where a program's answers may differ by more."""
 
 
 class AppsError(RuntimeError):
@@ -113,15 +118,16 @@ def run(name: str, drop_in: bool, timeout: float = 1200.0) -> Record:
         return Record(**json.loads(written.read_text("utf-8")))
 
 
-def differences(expected: Record, found: Record) -> list[str]:
-    """Where the answers of two runs differ by more than is allowed, each in a line."""
+def differences(name: str, expected: Record, found: Record) -> list[str]:
+    """Where the answers of two runs of a program differ by more than is allowed, each in a line."""
+    tolerances = TOLERANCES | OWN_TOLERANCES.get(name, {})
     lines = []
     for index, (want, got) in enumerate(zip(expected.answers, found.answers, strict=True)):
         if want.keys() != got.keys():
             lines.append(f"answer {index}: {sorted(want)} and {sorted(got)}")
             continue
         for key in want:
-            problem = _difference(want[key], got[key], TOLERANCES.get(key))
+            problem = _difference(want[key], got[key], tolerances.get(key))
             if problem:
                 lines.append(f"answer {index}, {key}: {problem}")
     return lines

@@ -11,7 +11,7 @@ import pytest
 def test_answers_are_the_same(name: str) -> None:
     expected, found = apps.run(name, drop_in=False), apps.run(name, drop_in=True)
     assert any(any(answer.values()) for answer in expected.answers), "the program found nothing to compare"
-    assert not apps.differences(expected, found)
+    assert not apps.differences(name, expected, found)
 
 
 def test_differences_are_told() -> None:
@@ -19,7 +19,7 @@ def test_differences_are_told() -> None:
         return apps.Record([answer], 0.0, [0.0], 0.0)
 
     near = record(texts=["a"], boxes=[[1, 2]], scores=[0.5], hertz=[200.0])
-    assert not apps.differences(near, record(texts=["a"], boxes=[[1.9, 2]], scores=[0.50009], hertz=[200.01]))
+    assert not apps.differences("", near, record(texts=["a"], boxes=[[1.9, 2]], scores=[0.50009], hertz=[200.01]))
     for wrong in (
         record(texts=["b"], boxes=[[1, 2]], scores=[0.5], hertz=[200.0]),
         record(texts=["a"], boxes=[[2.1, 2]], scores=[0.5], hertz=[200.0]),
@@ -28,4 +28,4 @@ def test_differences_are_told() -> None:
         record(texts=["a"], boxes=[[1, 2], [3, 4]], scores=[0.5], hertz=[200.0]),
         record(texts=["a"]),
     ):
-        assert len(apps.differences(near, wrong)) == 1
+        assert len(apps.differences("", near, wrong)) == 1

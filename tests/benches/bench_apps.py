@@ -36,7 +36,7 @@ def measure(name: str, rounds: int) -> tuple[dict[str, float], dict[str, float],
         for drop_in in (False, True) if index % 2 else (True, False):
             taken[drop_in].append(times(apps.run(name, drop_in)))
     medians = [{c: statistics.median(t[c] for t in taken[way]) for c in COLUMNS} for way in (False, True)]
-    return medians[0], medians[1], apps.differences(expected, found)
+    return medians[0], medians[1], apps.differences(name, expected, found)
 
 
 def main(arguments: list[str]) -> None:

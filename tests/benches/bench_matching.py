@@ -17,7 +17,6 @@ import numpy as np
 
 from autofusion.cost.detect import detect
 from autofusion.cost.model import CostModel
-from autofusion.fusion.kernels import Kernels
 from autofusion.fusion.ledger import Ledger
 from autofusion.fusion.optimise import fuse, prepare
 from autofusion.ir.graph import Graph, Node
@@ -25,6 +24,7 @@ from autofusion.ir.infer import infer_node
 from autofusion.ir.types import TensorType
 from autofusion.kernels.contract import Offer, Operand
 from autofusion.kernels.target import Target
+from autofusion.offers.ask import Offers
 from autofusion.options import Options
 from autofusion.plugins.registry import default_registry
 from autofusion.rules.rule import RulePack
@@ -82,7 +82,7 @@ def measure(graph: Graph, packs: Sequence[RulePack]) -> tuple[float, float, Ledg
     start = time.perf_counter()
     prepared, ledger = prepare(graph, packs, options)
     rewritten = time.perf_counter()
-    fuse(prepared, packs, Kernels([Willing(packs)], target, CostModel(target)), options, ledger)
+    fuse(prepared, packs, Offers([Willing(packs)], target, CostModel(target)), options, ledger)
     return rewritten - start, time.perf_counter() - rewritten, ledger, len(prepared)
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import subprocess
 import tomllib
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from distributions import GOOD_PACK, Distribution
 from distributions import run as run_anything
 
 from autofusion.errors import OptionError, PluginError
 from autofusion.plugins.lock import Lock, Pin, read, to_text
+from autofusion.tools.locking import requirements_file
 
 RULES = """
 from autofusion.hooks import hookimpl
@@ -141,8 +145,9 @@ def test_what_is_missing_is_named(folder: Path) -> None:
 
 
 CONVERTERS = """
-from autofusion.plugins.converters import Converters
-print([(r.dist, r.version, str(r.status), r.detail) for r in Converters("onnx").records if r.dist == "af-converter"])
+from autofusion.plugins.registry import default_registry
+found = default_registry().converters("onnx").records
+print([(r.dist, r.version, str(r.status), r.detail) for r in found if r.dist == "af-converter"])
 """
 
 
@@ -196,7 +201,7 @@ def test_upgrading_what_is_not_there(folder: Path) -> None:
     done = run(folder, LOCK + f"write(Path({str(lock)!r}), ['af-rulez'])")
     assert "no pack 'af-rulez' is installed; did you mean 'af-rules'" in done.stderr
     done = run(folder, LOCK + f"write(Path({str(lock.parent / 'none.lock')!r}), ['af-rules'])")
-    assert "there is no lock" in done.stderr
+    assert "there is no lock" in done.stderr and "to change" in done.stderr
 
 
 def test_switches_and_priorities_are_part_of_the_lock(folder: Path) -> None:
@@ -243,27 +248,30 @@ def test_a_locked_pack_that_does_not_load_is_an_error(folder: Path) -> None:
 def test_the_locked_machine_is_the_one_planned_for(folder: Path) -> None:
     lock = locked(folder)
     text = lock.read_text()
+    lock.write_text(text.replace("l2_bytes = ", "l2_bytes = 1"))
+    code = MODEL + "print(session.context.target.l2_bytes)"
+    l2_bytes = int(run(folder, code).stdout.split()[-1])
+    assert int(run(folder, code, AUTOFUSION_LOCK=str(lock)).stdout.split()[-1]) == int(f"1{l2_bytes}")
     lock.write_text(text.replace("lanes = ", "lanes = 1"))
-    code = MODEL + "print(session.context.target.lanes)"
-    lanes = int(run(folder, code).stdout.split()[-1])
-    assert int(run(folder, code, AUTOFUSION_LOCK=str(lock)).stdout.split()[-1]) == int(f"1{lanes}")
+    assert "was it merged by hand? Write it again" in run(folder, MODEL, AUTOFUSION_LOCK=str(lock)).stderr
     isa = tomllib.loads(text)["target"]["isa"]
-    lock.write_text(text.replace(f'isa = "{isa}"', 'isa = "neon"' if isa != "neon" else 'isa = "avx2"'))
+    other = ("neon", 4) if isa != "neon" else ("avx2", 8)
+    changed = text.replace(f'isa = "{isa}"', f'isa = "{other[0]}"')
+    lock.write_text(re.sub("lanes = .*", f"lanes = {other[1]}", changed))
     done = run(folder, MODEL, AUTOFUSION_LOCK=str(lock))
     assert "locks plans for" in done.stderr
 
 
-LOCK_OF_ONE = Lock("0.1.0", (Pin("a", "1", "sha256:0"),))
+LOCK_OF_ONE = Lock((Pin("a", "1", "sha256:0"),))
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("format = 1\n[cores]\n", "unknown entry 'cores'; did you mean 'core'"),
-        ("format = 9\n", "has format 9, expected 1"),
-        ("format = 1\n", "is incomplete"),
+        ("format = 2\n[packs]\n", "unknown entry 'packs'; did you mean 'pack'"),
+        ("format = 9\n", "has format 9, expected 2"),
         ("format = ", "is not a TOML file"),
-        ("format = 1\n[core]\nversion='1'\n[[pack]]\ndist='a'\n", "is incomplete (KeyError: 'version')"),
+        ("format = 2\n[[pack]]\ndist='a'\n", "is incomplete (KeyError: 'version')"),
     ],
 )
 def test_files_that_are_no_lock(tmp_path: Path, text: str, said: str) -> None:
@@ -276,9 +284,12 @@ def test_files_that_are_no_lock(tmp_path: Path, text: str, said: str) -> None:
 
 
 def test_text_and_lock_are_the_same(tmp_path: Path) -> None:
+    pins = (
+        Pin("b", "2", "sha256:1", ("rules:b",), {"k": "1"}),
+        Pin("a", "1", "sha256:0", (), {}, {"*": "*"}, {"numpy": "2.0"}),
+    )
     lock = Lock(
-        "0.1.0",
-        (Pin("b", "2", "sha256:1", ("rules:b",), {"k": "1"}), Pin("a", "1", "sha256:0", (), {}, {"*": "*"})),
+        pins,
         {"level": "full", "disable": ["b.x"], "priorities": {"b.y": 3, "b.z": "late-1"}},
         {"isa": "avx2", "peak_flops": 1e11},
     )
@@ -286,7 +297,7 @@ def test_text_and_lock_are_the_same(tmp_path: Path) -> None:
     path.write_text(to_text(lock))
     found = read(path)
     assert to_text(found) == to_text(lock)
-    assert (found.fusion, found.target, found.core) == (lock.fusion, lock.target, lock.core)
+    assert (found.fusion, found.target) == (lock.fusion, lock.target)
     assert found.pin("B") == lock.pins[0]
 
 
@@ -295,3 +306,74 @@ def test_a_wrong_key_in_the_table_of_settings(folder: Path) -> None:
     lock.write_text(lock.read_text() + "\n[fusion]\ndisabled = []\n")
     assert "'fusion.disabled' in" in run(folder, MODEL, AUTOFUSION_LOCK=str(lock)).stderr
     assert issubclass(OptionError, Exception)
+
+
+def test_the_core_and_what_packs_stand_on_are_locked(folder: Path) -> None:
+    lock = locked(folder)
+    packs = {entry["dist"]: entry for entry in tomllib.loads(lock.read_text())["pack"]}
+    assert packs["autofusion"]["digest"].startswith("sha256:") and "numpy" in packs["autofusion"]["requires"]
+    text = lock.read_text()
+    lock.write_text(text.replace(f'numpy = "{np.__version__}"', 'numpy = "1.2.3"'))
+    said = refused(folder, lock)
+    assert (
+        f"numpy, which autofusion stands on, is {np.__version__}, the lock says 1.2.3; pip install 'numpy==1.2.3'"
+        in said
+    )
+    done = run(folder, LOCK + f"print(write(Path({str(lock)!r}), ['autofusion'])[1])")
+    assert f"numpy, for autofusion: 1.2.3 -> {np.__version__}" in done.stdout, done.stderr
+    digest = packs["autofusion"]["digest"]
+    lock.write_text(text.replace(digest, "sha256:0"))
+    assert "has other content than was locked" in refused(folder, lock)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"rules:af-rules"', '"rules:other"', "af-rules provides rules:af-rules, the lock says rules:other"),
+        ('conv = "1"', 'conv = "2"', "autofusion-rules-conv emits kind 'conv' in version 1, the lock says 2"),
+        ('"*" = "*"', '"*" = "1"', "autofusion-kernels-reference implements kind '*' in version *, the lock says 1"),
+    ],
+)
+def test_every_entry_is_checked_against_the_packs(folder: Path, old: str, new: str, said: str) -> None:
+    lock = locked(folder)
+    text = lock.read_text()
+    assert old in text
+    lock.write_text(text.replace(old, new))
+    assert said in refused(folder, lock)
+
+
+def test_a_pack_can_be_taken_out(folder: Path) -> None:
+    lock = locked(folder)
+    uninstall(folder, PACK)
+    assert f"or take it out: autofusion lock --remove af-pack -o {lock}" in refused(folder, lock)
+    done = run(folder, LOCK + f"print(write(Path({str(lock)!r}), remove=['af-pack'])[1])")
+    assert done.stdout.strip() == "['af-pack 1.0 removed']", done.stderr
+    assert run(folder, MODEL, AUTOFUSION_LOCK=str(lock)).returncode == 0
+    done = run(folder, LOCK + f"write(Path({str(lock)!r}), remove=['af-pakc'])")
+    assert "has no pack 'af-pakc' to remove" in done.stderr
+
+
+def test_each_compilation_may_keep_to_a_lock_of_its_own(folder: Path) -> None:
+    plain = locked(folder, "plain.lock")
+    off = locked(folder, "off.lock", ", settings={'disable': ('af-rules.halve',)}")
+    code = MODEL.replace("compile(graph)", "compile(graph, lock=LOCK)")
+    both = "import os\n" + "".join(code.replace("LOCK", repr(str(each))) for each in (plain, off))
+    both += MODEL.replace("import numpy", f"os.environ['AUTOFUSION_LOCK'] = {str(plain)!r}\nimport numpy")
+    both += MODEL.replace("import numpy", f"os.environ['AUTOFUSION_LOCK'] = {str(off)!r}\nimport numpy")
+    done = run(folder, both)
+    assert [line.split()[-1] for line in done.stdout.splitlines()] == ["fused']", "disabled']"] * 2, done.stderr
+
+
+def test_requirements_with_hashes(folder: Path, tmp_path: Path) -> None:
+    lock = Lock((Pin("autofusion", "1.0", "sha256:0", requires={"numpy": "2.0"}), Pin("af-x", "2", "sha256:0")))
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    for name in ("autofusion-1.0-py3-none-any.whl", "numpy-2.0-cp311-cp311-linux_x86_64.whl", "numpy-2.0.tar.gz"):
+        (wheels / name).write_bytes(name.encode())
+    with pytest.raises(OptionError, match=r"lacks af-x==2; 'pip download"):
+        requirements_file(lock, wheels)
+    (wheels / "af_x-2-py3-none-any.whl").write_bytes(b"x")
+    text = requirements_file(lock, wheels)
+    pinned = [line.rstrip(" \\") for line in text.splitlines() if not line.startswith(" ")]
+    assert pinned == ["af-x==2", "autofusion==1.0", "numpy==2.0"]
+    assert text.count("--hash=sha256:") == 4 and hashlib.sha256(b"x").hexdigest() in text

@@ -38,11 +38,15 @@ def kit(*rules: Rule, golden: Path | None = None) -> type[RulePackTests]:
 def rewrite(
     pattern: object,
     build: Callable[[Match, Builder], Sequence[Value]],
-    check: Callable[[Match], Refusal | None] = lambda match: None,
+    refuses: Callable[[Match], Refusal | None] | None = None,
     name: str = "bad.rule",
     doc: str = DOC,
 ) -> RewriteRule:
-    return RewriteRule(name, pattern, build, check, doc=doc)  # type: ignore[arg-type]
+    def unless_refused(match: Match, builder: Builder) -> Sequence[Value] | Refusal:
+        assert refuses is not None
+        return refuses(match) or build(match, builder)
+
+    return RewriteRule(name, pattern, build if refuses is None else unless_refused, doc=doc)  # type: ignore[arg-type]
 
 
 def fuse(grow: Callable[[Node], Iterator[Region | Refusal]], *roots: str, kind: FusedKind = KIND) -> FuseRule:

@@ -169,6 +169,11 @@ def at_site(fault: str, match: Any) -> Any:
     return None if here else Refusal("it is not a place of this pack")
 
 
+def unless(refuses: Any, rewrite: Any) -> Any:
+    """``rewrite``, where ``refuses(match)`` is None."""
+    return lambda match, builder: refuses(match) or rewrite(match, builder)
+
+
 def _rules() -> list[Any]:
     from autofusion.rules.pattern import op, var
     from autofusion.rules.rule import Refusal, RewriteRule
@@ -202,30 +207,26 @@ def _rules() -> list[Any]:
         RewriteRule(
             "faulty.wrong_epsilon",
             op("BatchNormalization", var("x"), *statistics),
-            rewrite_epsilon,
-            check_epsilon,
+            unless(check_epsilon, rewrite_epsilon),
             priority=100,
         ),
         RewriteRule(
             "faulty.dropped_residual",
             op("Relu", op("Add", var("x"), var("y"))),
-            rewrite_residual,
-            lambda match: at_site("dropped_residual", match),
+            unless(lambda match: at_site("dropped_residual", match), rewrite_residual),
             priority=100,
         ),
-        RewriteRule("faulty.wrong_axis", op("Softmax", var("x")), rewrite_axis, check_axis, priority=100),
+        RewriteRule("faulty.wrong_axis", op("Softmax", var("x")), unless(check_axis, rewrite_axis), priority=100),
         RewriteRule(
             "faulty.dropped_shift",
             op("Add", var("x"), var("shift")),
-            lambda match, builder: [match["x"]],
-            lambda match: at_site("dropped_shift", match),
+            unless(lambda match: at_site("dropped_shift", match), lambda match, builder: [match["x"]]),
             priority=100,
         ),
         RewriteRule(
             "faulty.dies_compiling",
             op("Add", var("x"), var("y")),
-            die,
-            lambda match: at_site("dies_compiling", match),
+            unless(lambda match: at_site("dies_compiling", match), die),
             priority=100,
         ),
     ]

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from trust_faults import ACTIVE, FaultyKernels, at_site
+from trust_faults import ACTIVE, FaultyKernels, at_site, unless
 
 from autofusion.hooks import hookimpl
 
@@ -180,14 +180,19 @@ def _rules() -> list[Any]:
 
     x, y = var("x"), var("y")
     return [
-        RewriteRule("sloppy.swapped", op("Sub", x, y), swap, unswapped, priority=100),
-        RewriteRule("sloppy.forgot_group", op("Conv", x, var("weights")), forget_group, grouped, priority=100),
+        RewriteRule("sloppy.swapped", op("Sub", x, y), unless(unswapped, swap), priority=100),
+        RewriteRule("sloppy.forgot_group", op("Conv", x, var("weights")), unless(grouped, forget_group), priority=100),
         RewriteRule(
-            "sloppy.dropped_transpose", op("Transpose", x), drop_transpose, at("dropped_transpose"), priority=100
+            "sloppy.dropped_transpose",
+            op("Transpose", x),
+            unless(at("dropped_transpose"), drop_transpose),
+            priority=100,
         ),
-        RewriteRule("sloppy.to_sum", op("Sub", x, y), to_sum, at("to_sum"), priority=100),
-        RewriteRule("sloppy.lost_sign", op("Add", x, op("Neg", y)), lose_sign, at("lost_sign"), priority=100),
-        RewriteRule("sloppy.halved_shift", op("Add", x, var("shift")), halve_shift, constant_shift, priority=100),
+        RewriteRule("sloppy.to_sum", op("Sub", x, y), unless(at("to_sum"), to_sum), priority=100),
+        RewriteRule("sloppy.lost_sign", op("Add", x, op("Neg", y)), unless(at("lost_sign"), lose_sign), priority=100),
+        RewriteRule(
+            "sloppy.halved_shift", op("Add", x, var("shift")), unless(constant_shift, halve_shift), priority=100
+        ),
     ]
 
 

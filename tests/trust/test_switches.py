@@ -72,7 +72,7 @@ def test_numerics_leave_out_kernels_that_are_less_exact() -> None:
     assert any("winograd" in kernel for kernel in kernels(approximate).values())
     session = af.compile(blocks(), threads=1, numerics="reassociated")
     assert all("winograd" not in kernel for kernel in kernels(session).values())
-    refused = [reason for step in session.plan.steps for _, reason in step.refusals]
+    refused = [r.refusal.reason for step in session.plan.steps for r in step.refusals]
     assert any("'conv.winograd4' is approximate, and option 'numerics' only allows" in reason for reason in refused)
     exact = af.compile(blocks(), threads=1, numerics="exact")
     by_the_book = af.compile(blocks(), level="off", threads=1, disable_kernels=["cpu"])

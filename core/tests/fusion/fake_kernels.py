@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from autofusion.cost.model import CostModel
 from autofusion.ir.graph import FUSED, Node
-from autofusion.kernels.contract import Offer, Operand
+from autofusion.kernels.contract import KernelPack, Offer, Operand
 from autofusion.kernels.target import Target
 from autofusion.kinds import CONV, POINTWISE, FusedKind
+from autofusion.offers.ask import Offers
 from autofusion.refusal import Refusal
 
 TARGET = Target(
@@ -33,6 +35,10 @@ Answer = Callable[[Node], float | str]
 
 def _no_bind(*_: Any) -> Any:
     raise AssertionError("planning binds nothing")
+
+
+def offers(*packs: KernelPack) -> Offers:
+    return Offers(packs, TARGET, CostModel(TARGET))
 
 
 class FakePack:

@@ -62,11 +62,10 @@ def pack(*rules: Rule, name: str = "test", version: str = "1.2.3") -> RulePack:
 def rewrite_rule(
     name: str,
     pattern: object,
-    rewrite: Callable[[Match, Builder], Sequence[Value]],
-    check: Callable[[Match], Refusal | None] = lambda match: None,
+    rewrite: Callable[[Match, Builder], Sequence[Value] | Refusal],
     **more: object,
 ) -> RewriteRule:
-    return RewriteRule(name, pattern, rewrite, check, **more)  # type: ignore[arg-type]
+    return RewriteRule(name, pattern, rewrite, **more)  # type: ignore[arg-type]
 
 
 def fold_bn_rule() -> RewriteRule:

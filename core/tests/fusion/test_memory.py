@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from fake_kernels import TARGET, FakePack
+from fake_kernels import FakePack, offers
 from fusion_graphs import Net, chain_rule, pack
 
-from autofusion.cost.model import CostModel
 from autofusion.fusion.ledger import Verdict
 from autofusion.fusion.memory import live_bytes, peak_bytes
 from autofusion.fusion.optimise import optimise
@@ -48,7 +47,7 @@ def test_the_ledger_says_what_each_fusion_does_to_memory() -> None:
     value = net.input("x", 4, 8)
     for index, name in enumerate(("Sin", "Relu", "Neg", "Exp")):
         value = net.node(name, value, name=f"{name.lower()}{index}")
-    _, ledger = optimise(net.output(value), [pack(chain_rule())], [FakePack()], TARGET, CostModel(TARGET), Options())
+    _, ledger = optimise(net.output(value), [pack(chain_rule())], offers(FakePack()), Options())
     (record,) = ledger.of(Verdict.FUSED)
     assert record.site == "relu1"
     # While the three run one by one, an operand and a result are alive, at the end of the graph as in the middle.

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
-from fake_kernels import TARGET, FakePack, body_ops
+from fake_kernels import FakePack, body_ops, offers
 from fusion_graphs import Net, chain_rule, fold_bn_rule, ops, pack
 
-from autofusion.cost.model import CostModel
 from autofusion.cost.signature import signature
 from autofusion.errors import OptionError
 from autofusion.fusion.ledger import Ledger, Verdict
@@ -30,7 +29,7 @@ def plan(
     options: Options | None = None,
 ) -> tuple[Graph, Ledger]:
     chosen = [FakePack()] if kernels is None else [kernels] if isinstance(kernels, FakePack) else kernels
-    return optimise(graph, [pack(*rules)], chosen, TARGET, CostModel(TARGET), options or Options())
+    return optimise(graph, [pack(*rules)], offers(*chosen), options or Options())
 
 
 def chain(*names: str, x: Value | None = None, net: Net | None = None) -> Graph:

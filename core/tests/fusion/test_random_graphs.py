@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pytest
-from fake_kernels import TARGET, FakePack
+from fake_kernels import FakePack, offers
 from fusion_graphs import Net, double_rule, pack, rewrite_rule
 
-from autofusion.cost.model import CostModel
 from autofusion.fusion.ledger import Verdict
 from autofusion.fusion.optimise import optimise
 from autofusion.ir.graph import FUSED, Graph, Node, Value
@@ -90,7 +89,7 @@ def test_meaning_survives_any_choice(seed: int) -> None:
         ),
     ]
     kernels = FakePack(ordinary=lambda node: 1.0 + len(node.name) % 3, fused=lambda node: len(node.body) * 0.7)
-    graph, ledger = optimise(source, [pack(*rules)], [kernels], TARGET, CostModel(TARGET), Options())
+    graph, ledger = optimise(source, [pack(*rules)], offers(kernels), Options())
     assert not list(ledger.of(Verdict.ERROR))
     assert sum(node.op == FUSED for node in graph.nodes) == sum(bool(r.kind) for r in ledger.of(Verdict.FUSED))
     inputs = [np.array([0.3, -1.2, 2.0]), np.array([1.1, 0.4, -0.7])]
@@ -103,8 +102,6 @@ def test_random_trials_do_fuse_regions_with_several_results() -> None:
     for seed in range(20):
         rng = random.Random(seed)
         rules = [random_regions(rng, "test.multiple", multiple=True)]
-        graph, _ = optimise(
-            random_graph(rng, 40), [pack(*rules)], [FakePack(fused=0.1)], TARGET, CostModel(TARGET), Options()
-        )
+        graph, _ = optimise(random_graph(rng, 40), [pack(*rules)], offers(FakePack(fused=0.1)), Options())
         found += sum(len(node.outputs) > 1 for node in graph.nodes if node.op == FUSED)
     assert found > 20

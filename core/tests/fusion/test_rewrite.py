@@ -153,16 +153,24 @@ def test_a_shared_node_survives_for_its_other_consumers() -> None:
     assert next(n for n in graph.nodes if n.op == "Abs").origin == ("n",)
 
 
-def test_check_refusal_is_recorded_with_hint() -> None:
-    rule = rewrite_rule(
-        "test.never",
-        op("Neg", op("Exp", var("x"))),
-        lambda m, b: [m["x"]],
-        check=lambda m: Refusal("it is not legal", m.nodes[1], "would be if it were"),
-    )
+def _refuses_late(match: Match, builder: Builder) -> Refusal:
+    builder.op("Abs", builder.op("Relu", match["x"]))
+    return Refusal("it is not legal", match.nodes[1], "would be if it were")
+
+
+@pytest.mark.parametrize("options", [Options(), Options(disable=frozenset({"test.never"})),
+                                     Options(disable_sites=frozenset({"test.never:n"}))])  # fmt: skip
+def test_a_refusal_is_recorded_with_hint_and_takes_back_what_was_built(options: Options) -> None:
+    rule = rewrite_rule("test.never", op("Neg", op("Exp", var("x"))), _refuses_late)
     net = Net()
     graph = net.output(net.node("Neg", net.node("Exp", net.input("x", 2), name="e"), name="n"))
-    (record,) = run(graph, rule).records
+    before = snapshot(graph)
+    records = run(graph, rule, options=options).records
+    assert snapshot(graph) == before
+    if "test.never" in options.disable:
+        assert records == []  # it is off, and would not have applied
+        return
+    (record,) = records
     assert (record.verdict, record.reason, record.culprit) == (Verdict.ILLEGAL, "it is not legal", "e")
     assert record.hint == "would be if it were"
     assert record.nodes == ("e", "n")

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from autofusion.cost.model import CostModel
 from autofusion.errors import KernelError
 from autofusion.ir.dtypes import F32
 from autofusion.ir.graph import Graph, Value
@@ -16,6 +17,7 @@ from autofusion.ir.types import TensorType
 from autofusion.kernels.contract import BindContext
 from autofusion.lowering.lower import lower
 from autofusion.lowering.plan import Plan
+from autofusion.offers.ask import Offers
 from autofusion.runtime.runner import PlanRunner
 
 _spec = importlib.util.spec_from_file_location("lowering_packs", Path(__file__).with_name("packs.py"))
@@ -33,7 +35,7 @@ def op(graph: Graph, name: str, *inputs: Value, **attrs: object) -> Value:
 def plan_of(graph: Graph, pack: object) -> Plan:
     infer_graph(graph)
     graph.sort()
-    return lower(graph, [pack], packs.TARGET, lambda node, offer, pack: offer.seconds or 0.0)
+    return lower(graph, Offers([pack], packs.TARGET, CostModel(packs.TARGET)))
 
 
 def run(graph: Graph, *arrays: np.ndarray, prefer_blocked: bool = True) -> tuple[list[np.ndarray], Plan, list[str]]:
@@ -202,7 +204,6 @@ def test_an_operator_without_a_kernel_is_named() -> None:
     x, _ = image(graph)
     node = graph.node("Tanh", [x], name="squash", origin=("net/squash",))
     graph.add_output(node.output, "y")
-    with pytest.raises(
-        KernelError, match=r"no kernel runs Tanh 'net/squash'.*fake: it is no operator of the fake pack"
-    ):
+    reason = "pack 'fake' 1 cannot run it: it is no operator of the fake pack"
+    with pytest.raises(KernelError, match=rf"no kernel runs Tanh 'net/squash'.*{reason}"):
         plan_of(graph, packs.FakePack())

@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from autofusion.plugins import converters
-from autofusion.plugins.converters import Converters
+from autofusion.plugins.converters import InstalledConverters
 from autofusion.plugins.discovery import Installed
 from autofusion.plugins.records import Status
 
@@ -35,9 +35,9 @@ def found(
     *points: Installed,
     environ: dict[str, str] | None = None,
     pins: dict[str, str] | None = None,
-) -> Converters:
+) -> InstalledConverters:
     monkeypatch.setattr(converters, "installed", lambda groups: [p for p in points if p.group in groups])
-    return Converters("demo", environ or {}, pins)
+    return InstalledConverters("demo", environ or {}, pins)
 
 
 def test_found_by_operator(monkeypatch: pytest.MonkeyPatch, module: types.ModuleType) -> None:
@@ -55,7 +55,7 @@ def test_nothing_is_imported_before_it_is_needed(monkeypatch: pytest.MonkeyPatch
     assert extra.find("Fancy") is None
     (record,) = extra.records
     assert record.status is Status.FAILED and "no_such_module" in record.detail
-    assert "no_such_module" in str(extra.unknown("Fancy", "n1", []))
+    assert "no_such_module" in extra.failure("Fancy")
 
 
 @pytest.mark.parametrize("value", ["made_for_test:number", "made_for_test:missing"])
@@ -70,7 +70,7 @@ def test_of_two_neither_is_used(monkeypatch: pytest.MonkeyPatch, module: types.M
     extra = found(monkeypatch, *points, point("Plain", "made_for_test:convert"))
     assert extra.names == ["Plain"]
     assert extra.find("Fancy") is None
-    assert "one and two" in str(extra.unknown("Fancy", "n1", []))
+    assert "one and two" in extra.failure("Fancy") and not extra.failure("Plain")
 
 
 @pytest.mark.parametrize("requires", [("autofusion>=9",), ()])
@@ -94,9 +94,3 @@ def test_pinned_by_a_lock(monkeypatch: pytest.MonkeyPatch, module: types.ModuleT
     nothing = found(monkeypatch, *points, pins={})
     assert nothing.names == []
     assert {r.status for r in nothing.records} == {Status.UNPINNED}
-
-
-def test_unknown_names_operator_node_and_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    message = str(found(monkeypatch).unknown("Relux", "block/act", ["Relu", "Conv2D"]))
-    for part in ("'Relux'", "'block/act'", "did you mean 'Relu'", GROUP, "contrib"):
-        assert part in message

@@ -61,7 +61,7 @@ def test_no_such_file() -> None:
         ("m.pb", "install autofusion-frontend-onnx or autofusion-frontend-tensorflow"),
         ("m.pbtxt", "install autofusion-frontend-tensorflow"),
         ("m.MINDIR", "install autofusion-frontend-mindspore"),
-        ("m.tflite", r"a '\.tflite' file\)\. Loaded frontends: a \(\.a \.both\)"),
+        ("m.tflite", r"a '\.tflite' file\); it is a text file\. Loaded frontends: a \(\.a \.both\)"),
         ("m", "a file without a suffix"),
     ],
 )
@@ -69,6 +69,22 @@ def test_an_unknown_kind_names_what_is_loaded_and_what_to_install(tmp_path: Path
     with pytest.raises(ModelError, match=advice) as error:
         Registry.of([A]).frontend_for(_file(tmp_path, name, b"?"))
     assert "Loaded frontends: a (.a .both)" in str(error.value)
+
+
+def test_what_a_frontend_knows_about_other_files_is_said(tmp_path: Path) -> None:
+    class Advising(FakeFrontend):
+        def advise(self, path: Path) -> str | None:
+            if path.suffix == ".broken":
+                raise RuntimeError("boom")
+            return "a weights file: export the model" if path.suffix == ".h5" else None
+
+    registry = Registry.of([A, Advising("adviser", (".adv",), b"VVVV")])
+    with pytest.raises(ModelError, match="cannot be read: it is a weights file: export the model"):
+        registry.frontend_for(_file(tmp_path, "m.h5", b"\x89HDF"))
+    with pytest.raises(ModelError, match="it is an HDF5 file"):
+        registry.frontend_for(_file(tmp_path, "m.other", b"\x89HDF"))
+    with pytest.raises(ModelError, match="it is an HDF5 file"):
+        registry.frontend_for(_file(tmp_path, "m.broken", b"\x89HDF"))
 
 
 def test_folders(tmp_path: Path) -> None:
@@ -94,9 +110,9 @@ def test_frontends_by_name() -> None:
 
 def test_the_oracle_is_the_pack_that_says_so() -> None:
     fast, book = FakePack("fast"), FakePack("book", oracle=True)
-    assert Registry.of(kernel_packs=[fast, book]).oracle(TARGET) is book
+    assert Registry.of(kernel_packs=[fast, book]).reference_pack(TARGET) is book
     with pytest.raises(PluginError, match="install autofusion-kernels-reference"):
-        Registry.of(kernel_packs=[fast]).oracle(TARGET)
+        Registry.of(kernel_packs=[fast]).reference_pack(TARGET)
 
 
 def test_explicit_lists_are_checked_like_plugins() -> None:

@@ -54,7 +54,7 @@ BAD = [
     (_rewrite(op("Relu", var("y"))), "reads the value 'x', which its pattern does not bind"),
     (_rewrite(op("Relu", X), _named), "reads the node 'conv', which its pattern does not bind"),
     (_rewrite(op("Relu", X), _named), "reads the value 'scale', which its pattern does not bind"),
-    (_rewrite(op("Relu", X), check=lambda m: m["z"]), "reads the value 'z', which its pattern does not bind"),
+    (_rewrite(op("Relu", X), stage=lambda match: None), "has a stage of type function, expected a Stage"),
     (_rewrite(op("Relu", X, name="x")), "uses 'x' both for a value and for a node"),
     (_rewrite(op("Relu", Optional(op("Add", X), through=1))), "continues through operand 1 of 'Add'"),
     (_rewrite(op("Relu", Repeat(op("Add", X), X, "chain", 3, 2))), "repeats 'chain' from 3 to 2 times"),
@@ -65,6 +65,7 @@ BAD = [
     (_fuse(kind=FusedKind("conv", anchors=("Relu",))), "emits another kind 'conv' than core's"),
     (_fuse(kind=FusedKind("p.own", "banana")), "emits kind 'p.own' in version 'banana', expected a number"),
     (_fuse(kind=FusedKind("p.own", anchors=("Convv",))), "which names the operator 'Convv'"),
+    (_rewrite(op("Relu", X), stage=lambda match: None), "expected members of Stage and Level"),
     (_fuse(name="fuse"), "rule 'fuse' must have a name that begins with 'p.'"),
     (RulePack("p", "1", GOOD[0].rules + GOOD[1].rules), "2 rules of pack 'p' have the name 'p.rule'"),
     (RulePack("p", "1", ("rule",)), "entry 0 of pack 'p' is of type str, expected a rule"),  # type: ignore[arg-type]

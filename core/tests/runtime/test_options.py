@@ -49,7 +49,7 @@ def test_an_option_is_known_everywhere(name: str, tmp_path: Path) -> None:
     file.write_text(write_settings({name: value}))
     assert read_settings(file, []) == {name: value}
     lock = tmp_path / "x.lock"
-    lock.write_text(to_text(Lock("1.0", (), plain({name: value}))))
+    lock.write_text(to_text(Lock((), plain({name: value}))))
     assert state(read(lock).fusion) == {name: value}
     if text:
         assert from_environment({variable(name): text}) == {name: value}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autofusion.frontends import AutofusionError, LoadOptions, ModelError, Oracle, PluginError
+from autofusion.frontends import LoadOptions, ModelError, Oracle, PluginError, naming_file
 from autofusion.ir.graph import Graph
 
 IDENTIFIER = b"TFL3"
@@ -32,16 +32,13 @@ class TfliteFrontend:
     def load(self, path: Path, options: LoadOptions) -> Graph:
         """The graph of the model's first subgraph; ModelError for whatever cannot be read, by name."""
         from autofusion_contrib_tflite.reader import Reader
+        from autofusion_contrib_tflite.registry import TABLE
 
-        try:
+        with naming_file(path, (Exception,)):  # a damaged FlatBuffer makes its accessors raise whatever comes
             content = path.read_bytes()
             if content[4:8] != IDENTIFIER:
                 raise ModelError(f"expected the identifier {IDENTIFIER!r} at byte 4, found {content[4:8]!r}")
-            return Reader(content).graph(options.inputs, options.outputs)
-        except AutofusionError as error:
-            raise type(error)(f"'{path}': {error}") from error
-        except Exception as error:  # a damaged FlatBuffer makes its accessors raise whatever comes
-            raise ModelError(f"'{path}' is no readable TFLite model: {type(error).__name__}: {error}") from error
+            return Reader(content, TABLE.extended(options.converters)).graph(options.inputs, options.outputs)
 
     def reference(self, path: Path, options: LoadOptions) -> Oracle:
         """The model run by LiteRT, without delegates; PluginError if that is not installed."""
@@ -50,8 +47,9 @@ class TfliteFrontend:
         except ImportError as error:
             raise PluginError(f"LiteRT is not installed ({error}); pip install ai-edge-litert") from error
         from autofusion_contrib_tflite.reader import Reader
+        from autofusion_contrib_tflite.registry import TABLE
 
-        reader = Reader(path.read_bytes())
+        reader = Reader(path.read_bytes(), TABLE)
         resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         interpreter = Interpreter(str(path), experimental_op_resolver_type=resolver)
 

@@ -8,29 +8,20 @@ from typing import Any
 import numpy as np
 import tflite
 
-from autofusion.frontends import AutofusionError, ModelError, UnsupportedOperatorError, nearest
+from autofusion.frontends import ConverterTable, ModelError, Origins, UnsupportedOperatorError, naming_node, nearest
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.types import TensorType
-
-DTYPES = {
-    tflite.TensorType.FLOAT32: np.dtype(np.float32),
-    tflite.TensorType.FLOAT16: np.dtype(np.float16),
-    tflite.TensorType.FLOAT64: np.dtype(np.float64),
-    tflite.TensorType.INT8: np.dtype(np.int8),
-    tflite.TensorType.UINT8: np.dtype(np.uint8),
-    tflite.TensorType.INT16: np.dtype(np.int16),
-    tflite.TensorType.INT32: np.dtype(np.int32),
-    tflite.TensorType.INT64: np.dtype(np.int64),
-    tflite.TensorType.BOOL: np.dtype(np.bool_),
-}
-_NAMES = {code: name for name, code in vars(tflite.BuiltinOperator).items() if not name.startswith("_")}
+from autofusion_contrib_tflite.call import Call
+from autofusion_contrib_tflite.schema import DTYPES, OPERATORS
 
 
 class Reader:
     """One model. ``inputs`` and ``outputs`` map names (of the signature, or else of the tensors) to tensor numbers."""
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: bytes, converters: ConverterTable) -> None:
+        self._converters = converters
+        self._origins = Origins()
         self._model = tflite.Model.GetRootAsModel(content, 0)
         if self._model.SubgraphsLength() < 1:
             raise ModelError("the model has no subgraph")
@@ -113,34 +104,41 @@ class Reader:
         return self._values[number]
 
     def _operator(self, operator: Any) -> None:
-        from autofusion_contrib_tflite.operators import CONVERTERS, Call
-
-        code = self._model.OperatorCodes(operator.OpcodeIndex())
-        # Codes beyond 127 did not fit the field that older files have.
-        kind = _NAMES.get(max(code.BuiltinCode(), code.DeprecatedBuiltinCode()), "CUSTOM")
         results = [int(operator.Outputs(i)) for i in range(operator.OutputsLength())]
         if all(n in self._values for n in results):
             return  # the caller feeds these values
-        name = self.name(results[0])
-        if kind not in CONVERTERS:
-            if kind == "CUSTOM":
-                kind = self._text(code.CustomCode()) or kind
-            hint = nearest(kind, CONVERTERS)
-            raise UnsupportedOperatorError(f"operator '{kind}' of '{name}' is not read{hint}")
-        operands = [int(operator.Inputs(i)) for i in range(operator.InputsLength())]
-        for number in (*operands, *results):
+        kind, name = self._kind(operator), self.name(results[0])
+        function = self._converters.find(kind)
+        if function is None:
+            raise self._converters.unknown(self._unknown())
+        numbers = [int(operator.Inputs(i)) for i in range(operator.InputsLength())]
+        for number in (*numbers, *results):
             if number >= 0 and kind not in ("DEQUANTIZE", "QUANTIZE") and self._is_quantised(number):
                 raise UnsupportedOperatorError(
                     f"operator '{kind}' of '{name}' works on the quantised tensor '{self.name(number)}'; "
                     "only floating-point models are read"
                 )
-        call = Call(self, name, operands, results, operator.BuiltinOptions())
-        try:
-            made = CONVERTERS[kind](call)
-        except AutofusionError as error:
-            raise type(error)(f"operator '{kind}' of '{name}': {error}") from error
-        for number, value in zip(results, made if isinstance(made, list) else [made], strict=True):
-            self._values[number] = value
+        operands = [self.value(n) if n >= 0 else None for n in numbers]
+        dtypes = [self.type(n).dtype for n in results]
+        call = Call(self.graph_, kind, self._origins.unique(name), operands, dtypes, operator.BuiltinOptions())
+        with naming_node(call.label):
+            made = function(call)
+        values = [made] if isinstance(made, Value) else made
+        call.name_results(values, [self.name(n) for n in results])
+        self._values.update(zip(results, values, strict=True))
+
+    def _kind(self, operator: Any) -> str:
+        code = self._model.OperatorCodes(operator.OpcodeIndex())
+        # Codes beyond 127 did not fit the field that older files have.
+        kind = OPERATORS.get(max(code.BuiltinCode(), code.DeprecatedBuiltinCode()), "CUSTOM")
+        return (self._text(code.CustomCode()) or kind) if kind == "CUSTOM" else kind
+
+    def _unknown(self) -> list[tuple[str, str]]:
+        """(operator, name) of everything in the file that has no converter."""
+        operators = [self._subgraph.Operators(i) for i in range(self._subgraph.OperatorsLength())]
+        return [
+            (self._kind(o), self.name(o.Outputs(0))) for o in operators if self._converters.find(self._kind(o)) is None
+        ]
 
     def _is_quantised(self, number: int) -> bool:
         quantisation = self.tensor(number).Quantization()

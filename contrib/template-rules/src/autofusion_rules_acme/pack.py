@@ -28,23 +28,18 @@ def _is_power_of_two(divisor: np.ndarray) -> bool:
     return divisor.dtype.kind == "f" and divisor.size == 1 and abs(np.frexp(np.float64(divisor.flat[0]))[0]) == 0.5
 
 
-def _multiply(match: Match, builder: Builder) -> list[Value]:
-    factor = builder.constant(1 / match.array("divisor"), match["divisor"].dtype)
-    return [builder.op("Mul", match["x"], factor, name=match.root.name)]
-
-
-def _check(match: Match) -> Refusal | None:
-    factor = 1 / match.array("divisor").astype(np.float64)
-    if not np.isfinite(factor.astype(match["divisor"].dtype)).all():
-        return Refusal(f"{match.root.label}: one over '{match['divisor'].name}' is not finite", match["divisor"])
-    return None
+def _multiply(match: Match, builder: Builder) -> list[Value] | Refusal:
+    divisor = match["divisor"]
+    factor = (1 / match.array("divisor").astype(np.float64)).astype(divisor.dtype)
+    if not np.isfinite(factor).all():
+        return Refusal(f"{match.root.label}: one over '{divisor.name}' is not finite", divisor)
+    return [builder.op("Mul", match["x"], builder.constant(factor), name=match.root.name)]
 
 
 DIVIDE = RewriteRule(
     "acme.divide_by_power_of_two",
     op("Div", var("x"), const("divisor", where=_is_power_of_two)),
     _multiply,
-    _check,
     doc="""Multiply by one over the divisor where that is exact: a multiplication is faster than a division.
 
     Before: %y = Div(%x, 4.0)

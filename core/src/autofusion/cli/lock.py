@@ -26,16 +26,44 @@ from autofusion.cli.options import compile_options
     metavar="PACK",
     help="Only take over this distribution as it is installed now; all else stays as locked. Repeatable.",
 )
+@click.option("--remove", multiple=True, metavar="PACK", help="Take this distribution out of the lock. Repeatable.")
+@click.option(
+    "--requirements",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write no lock, but a requirements file with hashes of what the lock pins; see --wheels.",
+)
+@click.option(
+    "--wheels",
+    type=click.Path(path_type=Path),
+    default=Path("wheels"),
+    show_default=True,
+    help="Folder with the archives whose hashes --requirements takes.",
+)
 @compile_options
-def command(path: Path, upgrade: tuple[str, ...], settings: dict[str, Any]) -> None:
-    """Write a lock: packs with versions and digests, kinds, rule switches and priorities, and this machine.
+def command(
+    path: Path,
+    upgrade: tuple[str, ...],
+    remove: tuple[str, ...],
+    requirements: Path | None,
+    wheels: Path,
+    settings: dict[str, Any],
+) -> None:
+    """Write a lock: core and packs with versions and digests, what they stand on, kinds, options, and this machine.
 
     Switches and priorities of an existing lock stay, unless options say otherwise. What the lock says holds under
     `autofusion --locked` (this folder's autofusion.lock), `--locked=FILE`, or with AUTOFUSION_LOCK=FILE.
     """
+    from autofusion.plugins.lock import CORE, read
     from autofusion.tools import locking
 
-    lock, changes = locking.write(path, upgrade, settings)
+    if requirements is not None:
+        requirements.write_text(locking.requirements_file(read(path), wheels), encoding="utf-8")
+        click.echo(f"{requirements}: pip install --require-hashes --no-index --find-links {wheels} -r {requirements}")
+        return
+    lock, changes = locking.write(path, upgrade, settings, remove)
     for line in changes:
         click.echo(line)
-    click.echo(f"{path}: {len(lock.pins)} packs, core {lock.core}" + ("" if changes else ", nothing changed"))
+    core = lock.pin(CORE)
+    what = f"{len(lock.versions)} packs" + (f", core {core.version}" if core is not None else "")
+    click.echo(f"{path}: {what}" + ("" if changes else ", nothing changed"))

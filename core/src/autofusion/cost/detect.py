@@ -44,6 +44,8 @@ _CORES = {
     "neon": _Core(4, 2, 16.0, 10.0, 0.25),
     "generic": _Core(4, 1, 8.0, 6.0, 0.1),
 }
+LANES = {isa: core.lanes for isa, core in _CORES.items()}
+"""Instruction set -> float32 in a vector register."""
 _MEMORY_PER_CORE = 25.0e9
 _MEMORY_LIMIT = 100.0e9
 

@@ -31,8 +31,6 @@ ORACLE_SLOWDOWN = 10.0
 CACHE_SHARE = 0.75
 """Share of a cache that a working set can fill before it starts to miss."""
 
-_FREE = frozenset({"Constant", "Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
-"""Operators whose result is their operand's memory."""
 _SCATTERED = frozenset({"Transpose", "Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "Resize"})
 
 
@@ -107,7 +105,7 @@ class CostModel:
 
 def is_free(node: Node) -> bool:
     """True if the result of ``node`` is its operand's memory under another name."""
-    return node.op in _FREE
+    return node.op == "Constant" or operators.is_view(node.op)
 
 
 def is_static(node: Node) -> bool:

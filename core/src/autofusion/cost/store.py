@@ -11,7 +11,7 @@ from typing import Any
 
 import tomli_w
 
-from autofusion.cost.detect import cpu_name, detect
+from autofusion.cost.detect import LANES, cpu_name, detect
 from autofusion.errors import OptionError, nearest
 from autofusion.kernels.target import Target
 
@@ -50,7 +50,7 @@ def load(path: Path) -> tuple[Target, str]:
         if name not in names:
             raise OptionError(f"target file '{path}' has an unknown entry '{name}'{nearest(name, names)}")
     values: dict[str, Any] = {name: _checked(path, name, data) for name in names}
-    return Target(**values), str(cpu)
+    return _consistent(path, Target(**values)), str(cpu)
 
 
 def current(threads: int | None = None, path: Path | None = None) -> Target:
@@ -71,13 +71,25 @@ def locked_target(lock: Mapping[str, Any], path: Path, threads: int | None = Non
     Raises OptionError if the table is wrong, or this machine cannot run code for that instruction set.
     """
     names = [field.name for field in dataclasses.fields(Target)]
-    target = Target(**{name: _checked(path, name, dict(lock)) for name in names})
+    target = _consistent(path, Target(**{name: _checked(path, name, dict(lock)) for name in names}))
     have = detect()
     if target.isa not in _RUNS.get(have.isa, (have.isa,)):
         raise OptionError(
             f"'{path}' locks plans for {target.isa}, and this machine has {have.isa}; lock on this machine"
         )
     return dataclasses.replace(target, threads=threads or min(target.threads, have.threads))
+
+
+def _consistent(path: Path, target: Target) -> Target:
+    """``target``, if its vector lanes are those of its instruction set: code for others would run past its buffers."""
+    if target.isa not in LANES:
+        raise OptionError(f"target file '{path}' has isa = '{target.isa}', expected one of {', '.join(LANES)}")
+    if target.lanes != LANES[target.isa]:
+        raise OptionError(
+            f"target file '{path}' has lanes = {target.lanes} with isa = '{target.isa}', which has "
+            f"{LANES[target.isa]}; was it merged by hand? Write it again"
+        )
+    return target
 
 
 def _checked(path: Path, name: str, data: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What an author of a frontend needs: the contract, load options, kinds of files, the errors of damaged models.
+"""What an author of a frontend needs: the contract, ``Call`` and the table of converters, the errors of damaged models.
 
 A frontend reads model files of one format into a graph (``autofusion.ir``). It sees neither rules nor kernels.
 docs/writing-a-frontend.md is the guide.
@@ -21,10 +21,29 @@ if TYPE_CHECKING:
         UnsupportedOperatorError,
         nearest,
     )
-    from autofusion.frontends.contract import Exporter, Frontend, LoadOptions, Oracle
+    from autofusion.frontends.call import Call
+    from autofusion.frontends.contract import (
+        Adviser,
+        Converter,
+        Converters,
+        Exporter,
+        Frontend,
+        LoadOptions,
+        Oracle,
+    )
+    from autofusion.frontends.failures import DAMAGE, naming_file, naming_node
+    from autofusion.frontends.folding import fold
+    from autofusion.frontends.origins import Origins
+    from autofusion.frontends.table import ConverterTable, by_operator, listed
 
 __all__ = [
+    "DAMAGE",
+    "Adviser",
     "AutofusionError",
+    "Call",
+    "Converter",
+    "ConverterTable",
+    "Converters",
     "Exporter",
     "Frontend",
     "GraphError",
@@ -33,15 +52,26 @@ __all__ = [
     "ModelError",
     "OptionError",
     "Oracle",
+    "Origins",
     "PluginError",
     "ShapeError",
     "UnsupportedOperatorError",
+    "by_operator",
+    "fold",
     "hookimpl",
+    "listed",
+    "naming_file",
+    "naming_node",
     "nearest",
 ]
 _MODULES = (
     "autofusion.errors",
     "autofusion.frontends.contract",
+    "autofusion.frontends.call",
+    "autofusion.frontends.failures",
+    "autofusion.frontends.folding",
+    "autofusion.frontends.origins",
+    "autofusion.frontends.table",
 )
 
 

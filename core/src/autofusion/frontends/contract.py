@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -13,6 +13,26 @@ from autofusion.ir.graph import Graph
 
 Oracle = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 
+Converter = Callable[[Any], Any]
+"""From a frontend's ``Call`` to what its operator computes: usually an IR value, or a sequence of them."""
+
+
+class Converters(Protocol):
+    """Converters that other packages add to a frontend, by operator."""
+
+    @property
+    def names(self) -> Collection[str]:
+        """The operators that have one; nothing is imported for it."""
+        ...
+
+    def find(self, operator: str) -> Converter | None:
+        """The converter for ``operator``; None if there is none, or it cannot be used."""
+        ...
+
+    def failure(self, operator: str) -> str:
+        """Why the converter for ``operator`` cannot be used; empty if it can, or if there is none."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
@@ -20,6 +40,7 @@ class LoadOptions:
 
     ``signature`` chooses among several of a model that has them. ``shapes`` (input name -> shape) are those that the
     model will be compiled for first: a frontend may take the rank of an input from there where the file leaves it open.
+    ``converters`` are those that installed packages add to the frontend, if any.
     """
 
     inputs: tuple[str, ...] = ()
@@ -27,16 +48,18 @@ class LoadOptions:
     key: bytes | None = None
     signature: str | None = None
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict, hash=False)
+    converters: Converters | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> LoadOptions:
-        """Those among keywords of ``autofusion.compile``."""
+    def of(cls, settings: Mapping[str, Any], converters: Converters | None = None) -> LoadOptions:
+        """Those among keywords of ``autofusion.compile``, and what packages add to the frontend."""
         return cls(
             tuple(settings.get("inputs") or ()),
             tuple(settings.get("outputs") or ()),
             settings.get("key"),
             settings.get("signature"),
             dict(settings.get("shapes") or {}),
+            converters,
         )
 
 

@@ -38,6 +38,21 @@ _TEXTS = (
     (b"ir_version", "an ONNX model in text form"),
 )
 
+_READERS = {
+    ".onnx": ("autofusion-frontend-onnx",),
+    ".pb": ("autofusion-frontend-onnx", "autofusion-frontend-tensorflow"),
+    ".pbtxt": ("autofusion-frontend-tensorflow",),
+    ".mindir": ("autofusion-frontend-mindspore",),
+}
+"""File suffix -> distributions that read it: what to install where they are not."""
+
+
+def readers(path: Path) -> tuple[str, ...]:
+    """The distributions of this project that read files with the suffix of ``path``, or the folder of a SavedModel."""
+    if path.is_dir():
+        return ("autofusion-frontend-tensorflow",) if (path / "saved_model.pb").exists() else ()
+    return _READERS.get(path.suffix.lower(), ())
+
 
 def head(path: Path) -> bytes:
     """The first bytes of the file; empty if it cannot be read."""

@@ -11,11 +11,11 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence, S
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from autofusion.errors import PLUGIN_FAULTS
-from autofusion.fusion.kernels import Alone, Kernels, Priced, Unwilling
+from autofusion.faults import PLUGIN_FAULTS, require_own
+from autofusion.fusion.kernels import Kernels, Priced, UnfusedCost
 from autofusion.fusion.ledger import Ledger, Record, Verdict
-from autofusion.fusion.records import raised, record
-from autofusion.fusion.regions import Draft, Order, draft, sample
+from autofusion.fusion.records import exception_reason, record
+from autofusion.fusion.regions import Draft, Order, draft, locate, sample
 from autofusion.fusion.rule_switches import BoundRule, Switches
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.refusal import Refusal
@@ -51,15 +51,15 @@ class Candidate(NamedTuple):
 
 @dataclass(slots=True)
 class FuseRuleState:
-    """A fuse rule in one planning run; ``aside`` once it raised."""
+    """A fuse rule in one planning run; ``quarantined`` once it raised."""
 
     bound: BoundRule
     rule: FuseRule
-    aside: bool = False
+    quarantined: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
+class PlanningContext:
     """What every site of a round needs."""
 
     graph: Graph
@@ -69,16 +69,16 @@ class Workshop:
     ledger: Ledger
     compared: set[tuple[str, int]] = field(default_factory=set)
     """(rule, identity of a price): places whose first alternative was the best; repeated blocks are compared once."""
-    alone: dict[Node, Alone] = field(default_factory=dict)
+    alone: dict[Node, UnfusedCost] = field(default_factory=dict)
 
-    def of(self, node: Node) -> Alone:
+    def of(self, node: Node) -> UnfusedCost:
         """What there is to know of an ordinary node."""
         found = self.alone.get(node)
         if found is None:
-            found = self.alone[node] = self.kernels.alone(node)
+            found = self.alone[node] = self.kernels.unfused(node)
         return found
 
-    def price(self, wanted: Draft, alone: Sequence[Alone]) -> Priced | Unwilling:
+    def price(self, wanted: Draft, alone: Sequence[UnfusedCost]) -> Priced | Refusal:
         """The price of the fused node, which is only made if no other region of that structure has been priced.
 
         The structure of a region is that of its nodes, and how values connect them. ``alone`` are the nodes by
@@ -87,7 +87,7 @@ class Workshop:
         numbers: dict[Value | None, int] = {}
         parts: list[Hashable] = [wanted.kind]
         for node, single in zip(wanted.nodes, alone, strict=True):
-            parts.append(single.number)
+            parts.append(single.structure_id)
             for values in (node.inputs, node.outputs):
                 for value in values:
                     parts.append(numbers.setdefault(value, len(numbers)))
@@ -100,12 +100,12 @@ class Workshop:
 class Site:
     """One rule at one anchor."""
 
-    def __init__(self, state: FuseRuleState, anchor: Node, shop: Workshop) -> None:
+    def __init__(self, state: FuseRuleState, anchor: Node, context: PlanningContext) -> None:
         self.state, self.rule, self.anchor = state, state.rule, anchor
         self.notes: dict[Verdict, Record] = {}
         """What there is to tell if nothing better comes of the site: the first of each verdict."""
         self.candidate: Candidate | None = None
-        self._shop = shop
+        self._context = context
         self._grown: Iterator[Region | Refusal] | None = None
         self._regions = 0
         self._found: list[Candidate] = []
@@ -123,7 +123,7 @@ class Site:
     def best_without(self, taken: Nodes, blocked: Nodes = _NONE) -> Candidate | None:
         """The best of the first few alternatives that need none of the ``taken`` and ``blocked`` nodes."""
         free: list[Candidate] = []
-        compared = self._shop.compared
+        compared = self._context.compared
         for candidate in self._candidates():
             nodes = candidate.draft.nodes
             if not (taken.isdisjoint(nodes) and blocked.isdisjoint(nodes)):
@@ -154,11 +154,12 @@ class Site:
             self._exhausted = region is None
             drafted = None if region is None else self._drafted(region)
         except PLUGIN_FAULTS as error:
+            require_own(error)
             self._exhausted = True
-            self.fail(raised(self.state.bound, error))
+            self.fail(exception_reason(self.state.bound, error))
             return None
         finally:
-            self._shop.ledger.spend(self.rule.name, time.perf_counter() - start)
+            self._context.ledger.spend(self.rule.name, time.perf_counter() - start)
         return None if drafted is None else self._priced(drafted)
 
     def _region(self) -> Region | None:
@@ -176,14 +177,14 @@ class Site:
 
     def _drafted(self, region: Region) -> Draft | None:
         """The region as a node, if it is free, legal and not switched off."""
-        shop, bound = self._shop, self.state.bound
-        if not shop.order.group.keys().isdisjoint(region.nodes):
+        context, bound = self._context, self.state.bound
+        if not context.order.group.keys().isdisjoint(region.nodes):
             return None
-        drafted = draft(shop.graph, region, bound, shop.order)
+        drafted = draft(context.graph, region, bound, context.order)
         if isinstance(drafted, Refusal):
             self.note(Verdict.ILLEGAL, region.nodes, refusal=drafted)
             return None
-        switch = shop.switches.site_disabled(self.rule, drafted.nodes)
+        switch = context.switches.site_disabled(self.rule, drafted.nodes)
         if switch:
             self.note(Verdict.DISABLED, drafted.nodes, reason=switch)
             return None
@@ -191,11 +192,11 @@ class Site:
 
     def _priced(self, drafted: Draft) -> Candidate | None:
         """The draft with its prices, if a kernel runs it and it pays."""
-        shop = self._shop
-        alone = [shop.of(node) for node in drafted.nodes]
-        after = shop.price(drafted, alone)
-        if isinstance(after, Unwilling):
-            self.note(Verdict.NO_KERNEL, drafted.nodes, reason=after.reason)
+        context = self._context
+        alone = [context.of(node) for node in drafted.nodes]
+        after = context.price(drafted, alone)
+        if isinstance(after, Refusal):
+            self.note(Verdict.NO_KERNEL, drafted.nodes, refusal=locate(after, drafted))
             return None
         before = sum([single.seconds for single in alone])
         if before <= after.seconds:
@@ -208,9 +209,9 @@ class Site:
     def note(self, verdict: Verdict, nodes: Collection[Node], **more: object) -> None:
         """Keep the first record of a verdict."""
         if verdict not in self.notes:
-            self.notes[verdict] = self.tell(verdict, nodes, **more)
+            self.notes[verdict] = self.make_record(verdict, nodes, **more)
 
-    def tell(self, verdict: Verdict, nodes: Collection[Node], **more: object) -> Record:
+    def make_record(self, verdict: Verdict, nodes: Collection[Node], **more: object) -> Record:
         """A record about this site, the anchor first."""
         ordered = self.in_order(nodes)
         return record(self.state.bound, verdict, self.anchor, ordered, kind=self.rule.kind.name, **more)  # type: ignore[arg-type]
@@ -220,7 +221,7 @@ class Site:
         return [self.anchor, *[node for node in nodes if node is not self.anchor]]
 
     def fail(self, reason: str) -> None:
-        """Put the rule aside, with an error record."""
-        if not self.state.aside:
-            self.state.aside = True
-            self._shop.ledger.add(self.tell(Verdict.ERROR, [self.anchor], reason=reason))
+        """Quarantine the rule, with an error record."""
+        if not self.state.quarantined:
+            self.state.quarantined = True
+            self._context.ledger.add(self.make_record(Verdict.ERROR, [self.anchor], reason=reason))

@@ -35,9 +35,9 @@ from autofusion.fusion.conditions import (
 )
 from autofusion.fusion.prepare import least_nodes, localised, longest_path, most_nodes, one_of, validate
 from autofusion.ir.graph import Node, Value
+from autofusion.ir.operators.schema import COMMUTATIVE
 from autofusion.rules.facts import constant_hint, private_hint
 from autofusion.rules.pattern import (
-    COMMUTATIVE,
     Const,
     Either,
     Match,
@@ -57,7 +57,7 @@ _PLAIN = frozenset({"Add", "Div", "Mul", "Neg", "Pow", "Sub"})
 Then = Callable[[], bool]
 Closure = Callable[[Value | None, "_State", Then], bool]
 NodeClosure = Callable[[Node, "_State", Then], bool]
-Glance = Callable[[Node], bool]
+Prefilter = Callable[[Node], bool]
 Explain = Callable[[], tuple[str, Node | Value | None] | tuple[str, Node | Value | None, str]]
 """Tells the reason, the culprit, and (where that can be said) what would change it."""
 
@@ -69,7 +69,7 @@ class Matcher:
     alternative has, ``depth`` the longest path of nodes in it. Raises PluginError if the pattern itself is wrong.
     """
 
-    __slots__ = ("_alternatives", "_chains", "_closures", "_glances", "depth", "pattern", "roots", "size")
+    __slots__ = ("_alternatives", "_chains", "_closures", "_prefilters", "depth", "pattern", "roots", "size")
 
     def __init__(self, pattern: Pattern) -> None:
         validate(pattern)
@@ -79,12 +79,12 @@ class Matcher:
         self.size = max(map(least_nodes, self._alternatives))
         self.depth = longest_path(pattern)
         self._chains = tuple(p.name for p in walk(pattern) if isinstance(p, Repeat))
-        self._glances: dict[str, list[Glance]] = {}
+        self._prefilters: dict[str, list[Prefilter]] = {}
         self._closures: dict[str, list[NodeClosure]] = {}
         for alternative in self._alternatives:
-            glance = _glance(alternative, self.size)
+            prefilter = _prefilter(alternative, self.size)
             for name in alternative.ops:
-                self._glances.setdefault(name, []).append(glance)
+                self._prefilters.setdefault(name, []).append(prefilter)
 
     def match(self, root: Node) -> Match | Miss:
         """Match at ``root``; the Miss tells the deepest point that was reached."""
@@ -96,12 +96,12 @@ class Matcher:
         reason, culprit, *hint = found.explain()
         return Miss(max(found.depth, 0), reason, culprit, found.deepest, *hint)
 
-    def glance(self, op: str) -> Glance:
+    def prefilter(self, op: str) -> Prefilter:
         """A cheap test of roots with operator ``op``: where it says no, ``find`` returns None. Ask it first: most nodes
         are none of a rule's sites.
         """
-        glances = self._glances.get(op, [])
-        return glances[0] if len(glances) == 1 else lambda root: any(glance(root) for glance in glances)
+        prefilters = self._prefilters.get(op, [])
+        return prefilters[0] if len(prefilters) == 1 else lambda root: any(prefilter(root) for prefilter in prefilters)
 
     def find(self, root: Node) -> Match | Miss | None:
         """Like ``match``, but without a Miss where little of the pattern was there."""
@@ -120,7 +120,7 @@ class Matcher:
             return _inside_is_private(state)
 
         closures = self._closures.get(root.op)
-        if closures is None:  # made at the first node that passes a glance: few rules meet one in a model
+        if closures is None:  # made at the first node that passes a prefilter: few rules meet one in a model
             closures = [_node_closure(alternative) for alternative in self._alternatives if root.op in alternative.ops]
             self._closures[root.op] = closures
         for closure in closures:
@@ -318,7 +318,7 @@ def _node_closure(pattern: Op, overrides: Mapping[int, Closure] | None = None) -
     return match
 
 
-def _glance(pattern: Op, size: int) -> Glance:
+def _prefilter(pattern: Op, size: int) -> Prefilter:
     """A cheap test that a root must pass for a match or a telling miss: it meets its condition, and enough of its
     operands are what the pattern begins with there. ``size`` is that of the matcher.
     """
@@ -328,7 +328,7 @@ def _glance(pattern: Op, size: int) -> Glance:
     return where if test is None else lambda node: test(node) and where(node)
 
 
-def _operand_test(pattern: Op, size: int) -> Glance | None:
+def _operand_test(pattern: Op, size: int) -> Prefilter | None:
     """True where operands have the right producers, and they leave room for as many nodes as a telling miss has; if the
     pattern names no producer, where there is a constant.
     """

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autofusion.cost.model import CostModel
-from autofusion.fusion.kernel_switches import KernelSwitches
 from autofusion.fusion.kernels import Kernels
 from autofusion.fusion.ledger import Ledger
 from autofusion.fusion.planner import Planner
@@ -13,8 +11,7 @@ from autofusion.fusion.rewrite import Rewriter
 from autofusion.fusion.rule_switches import Switches
 from autofusion.ir.collector import collector_paused
 from autofusion.ir.graph import Graph
-from autofusion.kernels.contract import KernelPack
-from autofusion.kernels.target import Target
+from autofusion.offers.ask import Offers
 from autofusion.options import Options
 from autofusion.rules.level import Level
 from autofusion.rules.rule import RulePack, Stage
@@ -37,28 +34,17 @@ def prepare(graph: Graph, packs: Sequence[RulePack], options: Options) -> tuple[
     return copy, ledger
 
 
-def optimise(
-    graph: Graph,
-    packs: Sequence[RulePack],
-    kernel_packs: Sequence[KernelPack],
-    target: Target,
-    cost_model: CostModel,
-    options: Options,
-    kernel_switches: KernelSwitches | None = None,
-) -> tuple[Graph, Ledger]:
-    """A copy of ``graph`` after all stages; at level off, the graph itself. Fuses where types are static.
-
-    ``kernel_switches`` are those of ``options``, where the caller keeps them (they remember what packs offer).
+def optimise(graph: Graph, packs: Sequence[RulePack], offers: Offers, options: Options) -> tuple[Graph, Ledger]:
+    """A copy of ``graph`` after all stages; at level off, the graph itself. Fuses where types are static and ``offers``
+    has a kernel.
     """
     prepared, ledger = prepare(graph, packs, options)
-    if options.level is Level.OFF:
-        return prepared, ledger
-    switches = kernel_switches or KernelSwitches(kernel_packs, options)
-    fuse(prepared, packs, Kernels(kernel_packs, target, cost_model, switches), options, ledger)
+    if options.level is not Level.OFF:
+        fuse(prepared, packs, offers, options, ledger)
     return prepared, ledger
 
 
-def fuse(graph: Graph, packs: Sequence[RulePack], kernels: Kernels, options: Options, ledger: Ledger) -> None:
+def fuse(graph: Graph, packs: Sequence[RulePack], offers: Offers, options: Options, ledger: Ledger) -> None:
     """The fuse stage alone, on ``graph`` itself."""
     with collector_paused():
-        Planner(graph, Switches(packs, options), kernels, options, ledger).run()
+        Planner(graph, Switches(packs, options), Kernels(offers), options, ledger).run()

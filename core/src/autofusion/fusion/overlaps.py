@@ -16,7 +16,7 @@ from autofusion.ir import operators
 from autofusion.kernels.contract import KernelPack
 from autofusion.kinds import find
 from autofusion.options import Options
-from autofusion.rules.pattern import COMMUTATIVE, Const, Either, Op, Operand, Optional, Repeat, Var, roots_of
+from autofusion.rules.pattern import Const, Either, Op, Operand, Optional, Repeat, Var, roots_of
 from autofusion.rules.priority import priority_text
 from autofusion.rules.rule import FuseRule, RewriteRule, RulePack
 
@@ -138,7 +138,7 @@ def _agree(a: Operand, b: Operand, depth: int) -> bool:
         return False
     if len(a.inputs) != len(b.inputs):
         return a.open_inputs or b.open_inputs
-    swaps = len(b.inputs) == 2 and bool(set(a.ops) & set(b.ops) & COMMUTATIVE)
+    swaps = len(b.inputs) == 2 and any(map(operators.is_commutative, set(a.ops) & set(b.ops)))
     orders = [b.inputs, b.inputs[::-1]] if swaps else [b.inputs]
     pairs = [list(zip(a.inputs, order, strict=True)) for order in orders]
     return any(all(_agree(x, y, depth - 1) for x, y in each) and _is_computed(each) for each in pairs)

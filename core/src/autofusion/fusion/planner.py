@@ -12,12 +12,12 @@ import heapq
 import time
 from collections.abc import Iterable, Mapping
 
-from autofusion.errors import PLUGIN_FAULTS
-from autofusion.fusion.candidates import Candidate, FuseRuleState, Site, Workshop
+from autofusion.faults import PLUGIN_FAULTS, require_own
+from autofusion.fusion.candidates import Candidate, FuseRuleState, PlanningContext, Site
 from autofusion.fusion.kernels import Kernels
 from autofusion.fusion.ledger import Ledger, Record, Verdict
 from autofusion.fusion.memory import live_bytes, peak_bytes
-from autofusion.fusion.records import origins, raised, record, site_of, unplaced
+from autofusion.fusion.records import exception_reason, origins, record, rule_level_record, site_of
 from autofusion.fusion.regions import Order, commit
 from autofusion.fusion.rule_switches import Switches
 from autofusion.ir import operators
@@ -62,8 +62,8 @@ class Planner:
         if self.out_of_time():
             reason = f"the stage stopped at its time budget of {self._options.time_budget:g} s; sites may be left"
             for state in self._active:
-                self._ledger.add(unplaced(state.bound, Verdict.DISABLED, reason))
-        self._ledger.records += [r for (_, anchor, _), r in self._open.items() if self._stands(anchor, r)]
+                self._ledger.add(rule_level_record(state.bound, Verdict.DISABLED, reason))
+        self._ledger.records += [r for (_, anchor, _), r in self._open.items() if self._still_relevant(anchor, r)]
         return made
 
     def out_of_time(self) -> bool:
@@ -75,25 +75,25 @@ class Planner:
         """The user's options."""
         return self._options
 
-    def workshop(self, order: Order) -> Workshop:
+    def planning_context(self, order: Order) -> PlanningContext:
         """What the sites of a round work with."""
-        return Workshop(self._graph, order, self._kernels, self._switches, self._ledger)
+        return PlanningContext(self._graph, order, self._kernels, self._switches, self._ledger)
 
-    def remember(self, site: Site, extra: Record | None = None) -> None:
+    def defer_record(self, site: Site, extra: Record | None = None) -> None:
         """Keep what a site has to tell until it is known what becomes of its anchor."""
         for told in site.notes.values():
             self._open[(told.rule, site.anchor, told.verdict)] = told
         if extra is not None:
             self._open[(extra.rule, site.anchor, extra.verdict)] = extra
 
-    def settle(self, site: Site, nodes: Iterable[Node], told: Record) -> None:
+    def commit_record(self, site: Site, nodes: Iterable[Node], told: Record) -> None:
         """Record a fusion."""
-        self.remember(site)
+        self.defer_record(site)
         self._ledger.add(told)
         for node in nodes:
             self._inside[node] = (site.anchor, told)
 
-    def _stands(self, anchor: Node, told: Record) -> bool:
+    def _still_relevant(self, anchor: Node, told: Record) -> bool:
         """False if a remark about a site has lost its point because of what its anchor has become part of."""
         if anchor not in self._inside:
             return True
@@ -109,14 +109,15 @@ class Planner:
             covered: set[Node] = set()
             start = time.perf_counter()
             for node in self._graph.nodes:
-                if state.aside or node in covered or not _is_root(state.rule, node):
+                if state.quarantined or node in covered or not _is_root(state.rule, node):
                     continue
                 try:
                     region = next((r for r in state.rule.grow(node) if isinstance(r, Region)), None)
                 except PLUGIN_FAULTS as error:
-                    state.aside = True
+                    require_own(error)
+                    state.quarantined = True
                     self._ledger.add(
-                        record(state.bound, Verdict.ERROR, node, [node], reason=raised(state.bound, error))
+                        record(state.bound, Verdict.ERROR, node, [node], reason=exception_reason(state.bound, error))
                     )
                     break
                 if region is not None:
@@ -164,18 +165,18 @@ class _Round:
 
     def _sites(self) -> Iterable[Site]:
         by_op: dict[str, list[FuseRuleState]] = {FUSED: []}
-        shop = self._planner.workshop(self._order)
+        context = self._planner.planning_context(self._order)
         seen: set[tuple[str, frozenset[Node]]] = set()
         for node in self._graph.nodes:
             states = by_op.get(node.op)
             if states is None:
                 states = by_op[node.op] = _rooted(self._states, node)
             for state in states:
-                if state.aside or self._planner.out_of_time():
+                if state.quarantined or self._planner.out_of_time():
                     continue
-                site = Site(state, node, shop)
+                site = Site(state, node, context)
                 if not site.choose(self._taken):
-                    self._planner.remember(site)
+                    self._planner.defer_record(site)
                     continue
                 assert site.candidate is not None
                 # Every node of a pointwise region may be an anchor, and all of them find the same region.
@@ -202,7 +203,7 @@ class _Round:
         candidate = site.candidate
         assert candidate is not None
         self._withdraw(site)
-        if site.state.aside:
+        if site.state.quarantined:
             return
         blocker = next(filter(None, map(self._taken.get, candidate.draft.nodes)), None)
         if blocker is None and not self._still_convex(candidate):
@@ -212,11 +213,11 @@ class _Round:
             if site.choose(self._taken):
                 self._push(site)
             else:
-                self._planner.remember(site, self._overlapped(site, candidate, blocker))
+                self._planner.defer_record(site, self._overlapped(site, candidate, blocker))
             return
         refusal = self._too_much_memory(site, candidate)
         if refusal is not None:
-            self._planner.remember(site, refusal)
+            self._planner.defer_record(site, refusal)
             return
         rivals = self._better_rivals(site, candidate)
         for rival in rivals:
@@ -237,7 +238,7 @@ class _Round:
     def _still_convex(self, candidate: Candidate) -> bool:
         """A region with several results was convex when it was drafted; what has been chosen since may close a loop."""
         draft = candidate.draft
-        return len(draft.results) == 1 or self._order.leaves_and_returns(draft.nodes) is None
+        return len(draft.results) == 1 or self._order.nonconvex_through(draft.nodes) is None
 
     def _better_rivals(self, site: Site, candidate: Candidate) -> list[Site]:
         """Sites that overlap ``candidate`` and, chosen in its place, save more in all; usually none."""
@@ -246,7 +247,7 @@ class _Round:
             other
             for node in candidate.draft.nodes
             for other in self._wanted.get(node, ())
-            if other.state.bound.priority == site.state.bound.priority and not other.state.aside
+            if other.state.bound.priority == site.state.bound.priority and not other.state.quarantined
         )
         disjoint: list[Site] = []
         covered: set[Node] = set()
@@ -279,7 +280,7 @@ class _Round:
         if then <= budget or then <= now:
             return None
         reason = f"memory budget of {budget} bytes: live activations would peak at {then} bytes, not {now}"
-        return site.tell(
+        return site.make_record(
             Verdict.DISABLED, candidate.draft.nodes, reason=reason, before=candidate.before, after=candidate.after
         )
 
@@ -289,7 +290,7 @@ class _Round:
         if by.rule is site.rule and site.anchor in self._taken:
             return None  # the anchor has been fused by this very rule, from another anchor
         taker = site_of(by.anchor)
-        return site.tell(
+        return site.make_record(
             Verdict.OVERLAPPED,
             candidate.draft.nodes,
             refusal=Refusal(
@@ -305,9 +306,9 @@ class _Round:
         candidate = site.candidate
         assert candidate is not None
         reason = f"time budget of {self._planner.options.time_budget:g} s"
-        self._planner.remember(
+        self._planner.defer_record(
             site,
-            site.tell(
+            site.make_record(
                 Verdict.DISABLED, candidate.draft.nodes, reason=reason, before=candidate.before, after=candidate.after
             ),
         )
@@ -337,7 +338,7 @@ class _Round:
                 memory_before=max([before[n] for n in nodes]),
                 memory_after=after[site.anchor],
             )
-            self._planner.settle(site, nodes, told)
+            self._planner.commit_record(site, nodes, told)
         self._graph.sort()
         return made
 

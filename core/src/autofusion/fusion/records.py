@@ -59,12 +59,12 @@ def record(
     )
 
 
-def unplaced(bound: BoundRule, verdict: Verdict, reason: str) -> Record:
+def rule_level_record(bound: BoundRule, verdict: Verdict, reason: str) -> Record:
     """A record about a rule as a whole."""
     return Record(rule=bound.label, verdict=verdict, site="", nodes=(), stage=bound.rule.stage.value, reason=reason)
 
 
-def raised(bound: BoundRule, error: BaseException) -> str:
+def exception_reason(bound: BoundRule, error: BaseException) -> str:
     """What an error record says of a rule that raised."""
     name, pack = bound.rule.name, bound.pack
     return f"rule '{name}' of pack '{pack.name}' {pack.version} raised {type(error).__name__}: {error}"

@@ -12,7 +12,7 @@ integer parameters (axes, shapes, bounds) of reductions and movement.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from autofusion.errors import GraphError
@@ -20,13 +20,11 @@ from autofusion.fusion.records import origins
 from autofusion.fusion.rule_switches import BoundRule
 from autofusion.ir import operators
 from autofusion.ir.graph import FUSED, Graph, Node, Value, copy_node
-from autofusion.ir.operators import OpClass
+from autofusion.ir.operators import PARAMETER_ELEMENTS, OpClass
 from autofusion.refusal import Refusal
 from autofusion.rules.facts import private_hint
 from autofusion.rules.rule import FuseRule, Region
 
-PARAMETER_ELEMENTS = 64
-"""Integer constants of at most so many elements are parameters."""
 SEARCH_LIMIT = 4096
 """Nodes that the search for a path back into a region may visit before it gives up (and the region is refused)."""
 
@@ -63,7 +61,7 @@ class Order:
             places = [self.position[node] for node in draft.nodes]
             self._wide.append((min(places), max(places)))
 
-    def leaves_and_returns(self, nodes: Sequence[Node]) -> Node | None:
+    def nonconvex_through(self, nodes: Sequence[Node]) -> Node | None:
         """A node outside on a path from the region back into it, or None if the region is convex.
 
         On such a path every node begins before the region ends, as long as chosen regions with several results, whose
@@ -108,7 +106,7 @@ def draft(graph: Graph, region: Region, bound: BoundRule, order: Order) -> Draft
     if len(results) > 1:
         if not region.multiple_results:
             return Refusal(_two_results(results, inside), results[0], private_hint(results[0]))
-        returns_through = order.leaves_and_returns(nodes)
+        returns_through = order.nonconvex_through(nodes)
         if returns_through is not None:
             return Refusal(f"a path leaves the region through {returns_through.label} and returns", returns_through)
     return Draft(bound, nodes, region.anchor, tuple(results))
@@ -120,7 +118,33 @@ def sample(graph: Graph, wanted: Draft) -> Node:
     node = Node(graph, FUSED, attrs, wanted.anchor.name, origins(wanted.nodes))
     node.inputs = list(operands)  # not as uses: the graph does not know of the node
     node.outputs = [Value(value.name, value.type, node, index) for index, value in enumerate(wanted.results)]
+    for value in node.outputs:
+        value._graph_outputs = 1  # all are used, or they would not be results
     return node
+
+
+def locate(refusal: Refusal, wanted: Draft) -> Refusal:
+    """A kernel pack's refusal of a sample of ``wanted``, or of an equal draft, with the culprit in the graph itself."""
+    return replace(refusal, culprit=_counterpart(refusal.culprit, wanted))
+
+
+def _counterpart(culprit: Node | Value | None, wanted: Draft) -> Node | Value | None:
+    if culprit is None:
+        return None
+    node, operand = (culprit, None) if isinstance(culprit, Node) else (culprit.producer, None)
+    if isinstance(culprit, Value) and node is None:
+        node, operand = next(iter(culprit._uses), (None, None))
+    if node is None:
+        return None
+    if node.op == FUSED:
+        return wanted.results[culprit.index] if isinstance(culprit, Value) else wanted.anchor
+    inside = [] if node.graph is None else list(node.graph.nodes)
+    if len(inside) != len(wanted.nodes) or node not in inside:
+        return None
+    there = wanted.nodes[inside.index(node)]
+    if isinstance(culprit, Node):
+        return there
+    return there.outputs[culprit.index] if operand is None else there.inputs[operand]
 
 
 def commit(graph: Graph, chosen: Draft) -> Node:
@@ -173,7 +197,7 @@ def _contracted(draft: Draft) -> tuple[dict[str, Any], list[Value]]:
         for value in node.inputs:
             if value is None or value in values or value.producer in inside:
                 continue
-            if value.const is not None and _says_what_is_computed(value, inside):
+            if value.const is not None and _is_structural_constant(value, inside):
                 continue  # copied into the body on demand
             operands.append(value)
             values[value] = body.add_input(value.name, value.type)
@@ -187,7 +211,7 @@ def _contracted(draft: Draft) -> tuple[dict[str, Any], list[Value]]:
     return {"kind": draft.kind, "rule": draft.rule.label, "body": body}, operands
 
 
-def _says_what_is_computed(value: Value, inside: set[Node]) -> bool:
+def _is_structural_constant(value: Value, inside: set[Node]) -> bool:
     data = value.const
     assert data is not None
     small = data.size <= PARAMETER_ELEMENTS and data.dtype.kind in "iub"

@@ -14,11 +14,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from autofusion.errors import PLUGIN_FAULTS
+from autofusion.faults import PLUGIN_FAULTS, require_own
 from autofusion.fusion import transaction
 from autofusion.fusion.ledger import Ledger, Record, Verdict
-from autofusion.fusion.matcher import Glance, Matcher
-from autofusion.fusion.records import raised, record, unplaced
+from autofusion.fusion.matcher import Matcher, Prefilter
+from autofusion.fusion.records import exception_reason, record, rule_level_record
 from autofusion.fusion.rule_switches import BoundRule, Switches
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.refusal import Refusal
@@ -50,11 +50,11 @@ def prepared(pattern: Pattern) -> Matcher:
 class _Entry:
     """A rule with its matcher."""
 
-    __slots__ = ("aside", "bound", "matcher", "rule", "seconds")
+    __slots__ = ("bound", "matcher", "quarantined", "rule", "seconds")
 
     def __init__(self, bound: BoundRule, rule: RewriteRule, matcher: Matcher) -> None:
         self.bound, self.rule, self.matcher = bound, rule, matcher
-        self.aside = False
+        self.quarantined = False
         self.seconds = 0.0
 
 
@@ -81,7 +81,8 @@ class Rewriter:
         try:
             entry = _Entry(bound, rule, prepared(rule.pattern))
         except PLUGIN_FAULTS as error:
-            self._ledger.add(unplaced(bound, Verdict.ERROR, raised(bound, error)))
+            require_own(error)
+            self._ledger.add(rule_level_record(bound, Verdict.ERROR, exception_reason(bound, error)))
             return
         (self._disabled if bound.disabled_by else self._entries).append(entry)
 
@@ -127,19 +128,20 @@ class Rewriter:
 
     # ---- one node -------------------------------------------------------------------------------------------
 
-    def _visit(self, node: Node, entries: Iterable[tuple[_Entry, Glance]]) -> transaction.Applied | None:
+    def _visit(self, node: Node, entries: Iterable[tuple[_Entry, Prefilter]]) -> transaction.Applied | None:
         start = time.perf_counter()
-        for entry, glance in entries:
-            if entry.aside:
+        for entry, prefilter in entries:
+            if entry.quarantined:
                 continue
             applied = None
             try:
-                if glance(node):
+                if prefilter(node):
                     applied = self._try(entry, node)
                 elif self._open:
                     self._open.pop((entry.rule.name, node), None)
             except PLUGIN_FAULTS as error:
-                self._put_aside(entry, node, raised(entry.bound, error))
+                require_own(error)
+                self._quarantine(entry, node, exception_reason(entry.bound, error))
             now = time.perf_counter()
             entry.seconds += now - start
             start = now
@@ -158,6 +160,10 @@ class Rewriter:
             return None
         generation = 1 + min([self._lineage.get(n, _UNTOUCHED)[0] for n in found.nodes])
         applied = transaction.apply(entry.rule, found, self._graph)
+        if isinstance(applied, Refusal):
+            nodes = _data_order(found.nodes)
+            self._open[(entry.rule.name, node)] = record(entry.bound, Verdict.ILLEGAL, node, nodes, refusal=applied)
+            return None
         self._keep_better_refusals(entry, node)
         for made in applied.made:
             self._lineage[made] = (generation, entry.bound.label)
@@ -185,16 +191,16 @@ class Rewriter:
             refusal = Refusal(match.reason, match.culprit, match.hint).at(arrow(*_data_order(match.nodes)))
             return record(entry.bound, Verdict.ILLEGAL, node, _data_order(match.nodes), refusal=refusal)
         nodes = _data_order(match.nodes)
-        refusal_or_none = entry.rule.check(match)
+        switch = entry.bound.disabled_by or self._switches.site_disabled(entry.rule, match.nodes)
+        if not switch:
+            return match
+        refusal_or_none = transaction.refusal_of(entry.rule, match, self._graph)
         if refusal_or_none is not None:
             return record(entry.bound, Verdict.ILLEGAL, node, nodes, refusal=refusal_or_none)
-        switch = entry.bound.disabled_by or self._switches.site_disabled(entry.rule, match.nodes)
-        if switch:
-            return record(entry.bound, Verdict.DISABLED, node, nodes, reason=switch)
-        return match
+        return record(entry.bound, Verdict.DISABLED, node, nodes, reason=switch)
 
     def _circles(self, entry: _Entry, match: Match) -> bool:
-        """True, and the rule is put aside, if everything here has been rewritten over and over."""
+        """True, and the rule is quarantined, if everything here has been rewritten over and over."""
         lineage = [self._lineage.get(node, _UNTOUCHED) for node in match.nodes]
         if min(lineage)[0] < GENERATIONS:
             return False
@@ -203,11 +209,11 @@ class Rewriter:
             f"rule '{entry.rule.name}' of pack '{entry.bound.pack.name}' {entry.bound.pack.version} goes in circles: "
             f"{match.root.label} is the {GENERATIONS}th rewrite in a row, made by {', '.join(others)}"
         )
-        self._put_aside(entry, match.root, reason)
+        self._quarantine(entry, match.root, reason)
         return True
 
-    def _put_aside(self, entry: _Entry, node: Node, reason: str) -> None:
-        entry.aside = True
+    def _quarantine(self, entry: _Entry, node: Node, reason: str) -> None:
+        entry.quarantined = True
         self._ledger.add(record(entry.bound, Verdict.ERROR, node, [node], reason=reason))
 
     # ---- what follows from a rewrite ----------------------------------------------------------------------------
@@ -239,36 +245,37 @@ class Rewriter:
         which = f"number budget of {limit} rewrites" if count >= limit else f"time budget of {self._budget_s:g} s"
         for entry in self._entries:
             reason = f"the stage stopped at its {which}; sites may be left"
-            self._ledger.add(unplaced(entry.bound, Verdict.DISABLED, reason))
+            self._ledger.add(rule_level_record(entry.bound, Verdict.DISABLED, reason))
 
     def _finish(self) -> None:
         by_root = _index(self._disabled)
         if by_root:
             for node in self._graph.nodes:
-                for entry, glance in by_root.get(node.op, ()):
-                    self._note_disabled(entry, glance, node)
+                for entry, prefilter in by_root.get(node.op, ()):
+                    self._note_disabled(entry, prefilter, node)
         self._ledger.records += [r for (_, node), r in self._open.items() if node in self._graph]
         for entry in (*self._entries, *self._disabled):
             self._ledger.spend(entry.rule.name, entry.seconds)
 
-    def _note_disabled(self, entry: _Entry, glance: Glance, node: Node) -> None:
-        if entry.aside or time.perf_counter() > self._deadline:
+    def _note_disabled(self, entry: _Entry, prefilter: Prefilter, node: Node) -> None:
+        if entry.quarantined or time.perf_counter() > self._deadline:
             return
         start = time.perf_counter()
         try:
-            found = self._decide(entry, node) if glance(node) else None
+            found = self._decide(entry, node) if prefilter(node) else None
             if isinstance(found, Record) and found.verdict is Verdict.DISABLED:
                 self._open[(entry.rule.name, node)] = found
         except PLUGIN_FAULTS as error:
-            self._put_aside(entry, node, raised(entry.bound, error))
+            require_own(error)
+            self._quarantine(entry, node, exception_reason(entry.bound, error))
         entry.seconds += time.perf_counter() - start
 
 
-def _index(entries: Iterable[_Entry]) -> dict[str, list[tuple[_Entry, Glance]]]:
-    by_root: dict[str, list[tuple[_Entry, Glance]]] = {}
+def _index(entries: Iterable[_Entry]) -> dict[str, list[tuple[_Entry, Prefilter]]]:
+    by_root: dict[str, list[tuple[_Entry, Prefilter]]] = {}
     for entry in entries:
         for op in sorted(entry.matcher.roots):
-            by_root.setdefault(op, []).append((entry, entry.matcher.glance(op)))
+            by_root.setdefault(op, []).append((entry, entry.matcher.prefilter(op)))
     return by_root
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from autofusion.errors import OptionError, nearest
+from autofusion.errors import known_name
 from autofusion.ir.graph import Graph, Node
+from autofusion.offers.switches import site_names
 from autofusion.options import Options
 from autofusion.rules.priority import parse_priority
 from autofusion.rules.rule import Rule, RulePack
@@ -101,23 +102,3 @@ def _named(sites: Mapping[str, set[str]], rule: Rule, names: Iterable[str]) -> s
         if rules is not None and ("*" in rules or rule.name in rules):
             return name
     return ""
-
-
-def site_names(graph: Graph) -> Iterator[str]:
-    """Every name that a site in ``graph`` or in a body inside it may have."""
-    for node in graph.nodes:
-        yield from (node.name, *node.origin)
-        for value in node.attrs.values():
-            if isinstance(value, Graph):
-                yield from site_names(value)
-
-
-def known_name(name: str, known: Iterable[str], what: str) -> None:
-    """Raise OptionError, with the nearest of ``known``, if ``name`` is not one of them."""
-    names = sorted(known)
-    if name not in names:
-        raise OptionError(f"'{name}' is not the name of a {what}{nearest(name, names) or _some(names)}")
-
-
-def _some(names: Sequence[str]) -> str:
-    return f"; there are {', '.join(names[:12])}{'...' if len(names) > 12 else ''}" if names else "; there are none"

@@ -13,6 +13,7 @@ from autofusion.errors import GraphError, ShapeError
 from autofusion.fusion.records import origins
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.infer import infer_node, merge_types
+from autofusion.refusal import Refusal
 from autofusion.rules.pattern import Match
 from autofusion.rules.rule import Builder, RewriteRule
 
@@ -31,19 +32,36 @@ class Applied:
     loosened: list[Value]
 
 
-def apply(rule: RewriteRule, match: Match, graph: Graph) -> Applied:
-    """Rewrite ``match``; on any exception the graph is as it was, and the exception goes on."""
+def apply(rule: RewriteRule, match: Match, graph: Graph) -> Applied | Refusal:
+    """Rewrite ``match``, unless the rule refuses it; on any exception the graph is as it was, and the exception goes
+    on.
+    """
     notes = _Notes(graph, match)
     builder = Builder(graph, origins(node for node in reversed(match.nodes) if not _survives(node, match)))
     try:
-        results = list(rule.rewrite(match, builder))
+        answer = rule.rewrite(match, builder)
         notes.require_untouched(builder.made)
+        if isinstance(answer, Refusal):
+            if builder.made:
+                notes.restore()
+            return answer
+        results = list(answer)
         _own_origin_first(match, builder.made)
         _check(match, results, builder.made, graph)
     except BaseException:
         notes.restore()
         raise
     return _commit(match, results, builder.made, graph)
+
+
+def refusal_of(rule: RewriteRule, match: Match, graph: Graph) -> Refusal | None:
+    """Why the rule would not rewrite ``match``, or None; the graph is as it was."""
+    notes = _Notes(graph, match)
+    try:
+        answer = rule.rewrite(match, Builder(graph, ()))
+    finally:
+        notes.restore()
+    return answer if isinstance(answer, Refusal) else None
 
 
 def _own_origin_first(match: Match, made: Sequence[Node]) -> None:

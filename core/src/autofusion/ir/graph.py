@@ -19,6 +19,8 @@ from autofusion.ir.types import TensorType, Type, of_array
 
 FUSED = "Fused"
 """Operator name of a node that stands for its ``body`` (attributes ``kind``, ``rule``, ``body``)."""
+NOT_CONVERTED = "not_converted"
+"""Attribute of a node that a frontend left as its source has it: why its converter could not say it in other words."""
 
 
 class Value:

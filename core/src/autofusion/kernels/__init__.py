@@ -11,6 +11,7 @@ from autofusion.hooks import hookimpl
 
 if TYPE_CHECKING:
     from autofusion.errors import AutofusionError, GraphError, InputError, KernelError, OptionError, nearest
+    from autofusion.forks import renew_after_fork
     from autofusion.kernels.contract import (
         PLAIN,
         BindContext,
@@ -94,10 +95,12 @@ __all__ = [
     "hookimpl",
     "instruction_sets",
     "nearest",
+    "renew_after_fork",
     "storable",
 ]
 _MODULES = (
     "autofusion.errors",
+    "autofusion.forks",
     "autofusion.kernels.contract",
     "autofusion.kernels.evaluation",
     "autofusion.kernels.isa",

@@ -173,7 +173,8 @@ class Offer:
 
     ``inputs`` has one entry for each operand of the node (None where the operand is absent), ``outputs`` one for each
     result. A constant operand always arrives as a plain CONSTANT view; a kernel that packs weights does so in ``bind``.
-    ``seconds`` is the pack's own estimate of the run time (None: the cost model prices the node's work).
+    ``seconds`` is the pack's own estimate of the run time, to which core adds the pack's ``launch_seconds`` (None: the
+    cost model prices the node's work).
     ``inplace`` lists (result, operand) pairs that may share memory if the operand is not needed afterwards.
     ``bind`` gets the node's views and returns a PythonKernel, or an object of the pack's own that its ``assemble``
     understands. A result whose type is not static can only be made by a PythonKernel (its output views are absent).

@@ -12,15 +12,18 @@ from dataclasses import dataclass, replace
 
 from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
-from autofusion.kernels.contract import PLAIN, Layout, Offer, Operand, TensorView, dense_strides, storable
+from autofusion.kernels.contract import PLAIN, Layout, Operand, TensorView, dense_strides, storable
 
 
 @dataclass(frozen=True, slots=True)
-class ConcatOffer(Offer):
-    """``starts`` are the first positions of the operands along ``axis`` in the result."""
+class ConcatInPlace:
+    """A Concat without a kernel; ``starts`` are the first positions of the operands along ``axis`` in the result."""
 
-    axis: int = 0
-    starts: tuple[int, ...] = ()
+    inputs: tuple[Operand | None, ...]
+    outputs: tuple[Operand, ...]
+    axis: int
+    starts: tuple[int, ...]
+    kernel: str = "concat.in_place"
 
     def piece(self, result: TensorView, index: int, type_: TensorType) -> TensorView:
         """The view of operand ``index`` inside the view of the result."""
@@ -31,11 +34,7 @@ class ConcatOffer(Offer):
         return replace(result, type=type_, offset=result.offset + start // result.layout.block * result.strides[1])
 
 
-def _no_bind(*_: object) -> object:
-    raise AssertionError("a concatenation in place has no kernel")
-
-
-def concat_offers(node: Node, blocks: Sequence[int]) -> list[ConcatOffer]:
+def concats_in_place(node: Node, blocks: Sequence[int]) -> list[ConcatInPlace]:
     """The ways to run a Concat without a kernel."""
     if (
         node.op != "Concat"
@@ -53,14 +52,8 @@ def concat_offers(node: Node, blocks: Sequence[int]) -> list[ConcatOffer]:
     if axis == 1 and len(shape) >= 3:
         layouts += [Layout(b) for b in blocks if all(s % b == 0 for s in starts)]
     return [
-        ConcatOffer(
-            "concat.in_place",
-            tuple(Operand(layout) for _ in node.inputs),
-            (Operand(layout, bordered=layout.block > 0),),
-            _no_bind,
-            seconds=0.0,
-            axis=axis,
-            starts=starts,
+        ConcatInPlace(
+            tuple(Operand(layout) for _ in node.inputs), (Operand(layout, bordered=layout.block > 0),), axis, starts
         )
         for layout in layouts
     ]

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from autofusion.errors import KernelError
-from autofusion.fusion.kernel_switches import KernelSwitches
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.types import TensorType
 from autofusion.kernels.contract import (
@@ -24,29 +23,21 @@ from autofusion.kernels.contract import (
     constant_view,
     storable,
 )
-from autofusion.kernels.target import Target
 from autofusion.lowering import memory
-from autofusion.lowering.concat import ConcatOffer
+from autofusion.lowering.concat import ConcatInPlace
 from autofusion.lowering.plan import REORDER, OutputSpec, Plan, Step
-from autofusion.lowering.select import Choice, PriceOffer, Selector
+from autofusion.lowering.select import Candidate, Choice, Selector
 from autofusion.lowering.storage import Root, Stored, external_buffer, fresh
-from autofusion.lowering.views import AliasOffer
+from autofusion.lowering.views import Alias
+from autofusion.offers.ask import Offers
 
 
-def lower(
-    graph: Graph,
-    packs: Sequence[KernelPack],
-    target: Target,
-    price: PriceOffer,
-    switches: KernelSwitches | None = None,
-) -> Plan:
-    """Return the plan of ``graph`` (sorted, all operands static or run-time objects, results static or not), without
-    the kernels that ``switches`` leave out.
+def lower(graph: Graph, offers: Offers) -> Plan:
+    """Return the plan of ``graph`` (sorted, all operands static or run-time objects, results static or not).
 
     Raises KernelError if no pack runs some node.
     """
-    choices = Selector(graph, packs, target, price, switches).run()
-    return _Lowering(graph, packs, target, price, choices).run()
+    return _Lowering(graph, offers, Selector(graph, offers).run()).run()
 
 
 @dataclass(slots=True)
@@ -66,15 +57,8 @@ class _Draft:
 
 
 class _Lowering:
-    def __init__(
-        self,
-        graph: Graph,
-        packs: Sequence[KernelPack],
-        target: Target,
-        price: PriceOffer,
-        choices: dict[Node, Choice],
-    ) -> None:
-        self.graph, self.packs, self.target, self.price, self.choices = graph, packs, target, price, choices
+    def __init__(self, graph: Graph, offers: Offers, choices: dict[Node, Choice]) -> None:
+        self.graph, self.offers, self.choices = graph, offers, choices
         self.primary: dict[Value, Stored] = {}
         self.further: dict[tuple[Value, Layout], Stored] = {}
         self.drafts: list[_Draft] = []
@@ -126,13 +110,13 @@ class _Lowering:
     # ---- nodes -----------------------------------------------------------------------------------------------
 
     def _lower_node(self, node: Node, choice: Choice) -> None:
-        offer = choice.chosen.offer
-        if isinstance(offer, AliasOffer):
-            self._alias(node, offer)
-        elif isinstance(offer, ConcatOffer):
-            self._concat(node, offer)
+        way = choice.chosen.way
+        if isinstance(way, Alias):
+            self._alias(node, way)
+        elif isinstance(way, ConcatInPlace):
+            self._concat(node, way)
         else:
-            self._kernel(node, offer, choice)
+            self._kernel(node, way, choice)
 
     def _kernel(self, node: Node, offer: Offer, choice: Choice) -> None:
         pack = choice.chosen.pack
@@ -180,11 +164,11 @@ class _Lowering:
         self.roots.append(root)
         return root
 
-    def _alias(self, node: Node, offer: AliasOffer) -> None:
-        value, operand = node.inputs[0], offer.inputs[0]
-        assert value is not None and operand is not None and offer.alias is not None
+    def _alias(self, node: Node, alias: Alias) -> None:
+        value, operand = node.inputs[0], alias.inputs[0]
+        assert value is not None and operand is not None
         source = self._form(value, operand)
-        regrouped = operand.layout != offer.outputs[0].layout
+        regrouped = operand.layout != alias.outputs[0].layout
         if regrouped and any(source.root.border):
             # The other reading of the memory only holds without a border in between.
             source = self._reordered(value, operand.layout, ())
@@ -192,13 +176,13 @@ class _Lowering:
             source.root.pinned = True
         types = [v.tensor for v in node.outputs]
         for index, result in enumerate(node.outputs):
-            derive = functools.partial(_derived, offer, types, index)
-            self.primary[result] = Stored(result.name, result.tensor, offer.outputs[index].layout, None, source, derive)
+            derive = functools.partial(_derived, alias, types, index)
+            self.primary[result] = Stored(result.name, result.tensor, alias.outputs[index].layout, None, source, derive)
         source.root.shared = True
         self.views.append((node, "view of its operand"))
 
-    def _concat(self, node: Node, offer: ConcatOffer) -> None:
-        layout = offer.outputs[0].layout
+    def _concat(self, node: Node, concat: ConcatInPlace) -> None:
+        layout = concat.outputs[0].layout
         result = fresh(node.output.name, node.output.tensor, layout, bordered=layout.block > 0)
         self.roots.append(result.root)
         self.primary[node.output] = result
@@ -207,7 +191,7 @@ class _Lowering:
         for index, value in enumerate(node.inputs):
             assert value is not None
             type_ = value.tensor
-            derive = functools.partial(_piece, offer, index, type_)
+            derive = functools.partial(_piece, concat, index, type_)
             stored = self.primary.get(value)
             if stored is not None and self._placeable(stored, result, layout) and value not in node.inputs[:index]:
                 stored.place(result, derive)
@@ -281,15 +265,11 @@ class _Lowering:
         border: tuple[int, ...],
     ) -> _Draft:
         wanted = Operand(copy.layout, border, bordered=True, strided=True)
-        for oracle in (False, True):
-            for pack in self.packs:
-                if pack.oracle is not oracle:
-                    continue
-                offer = pack.reorder(type_, Operand(layout), wanted, self.target)
-                if offer is not None:
-                    node = _reorder_node(value, copy)
-                    copy.root.bordered = copy.root.bordered and offer.outputs[0].bordered
-                    return _Draft(node, pack, offer, [source], [copy], seconds=self.price(node, offer, pack))
+        node = _reorder_node(value, copy)
+        priced = self.offers.reorder(node, type_, Operand(layout), wanted)
+        if priced is not None:
+            copy.root.bordered = copy.root.bordered and priced.offer.outputs[0].bordered
+            return _Draft(node, priced.pack, priced.offer, [source], [copy], seconds=priced.seconds)
         raise KernelError(f"no kernel pack copies '{value.name}' ({type_}) from layout {layout} to {copy.layout}")
 
     # ---- memory ----------------------------------------------------------------------------------------------
@@ -341,23 +321,22 @@ class _Lowering:
             tuple(draft.objects),
             tuple(draft.results),
             scratch,
-            tuple((_label(c.pack, c.offer), c.seconds) for c in choice.losers) if choice else (),
+            tuple((_label(c), c.seconds) for c in choice.losers) if choice else (),
             choice.refusals if choice else (),
             draft.seconds,
         )
 
 
-def _label(pack: KernelPack | None, offer: Offer) -> str:
-    return f"{pack.name if pack is not None else 'core'}:{offer.kernel}"
+def _label(candidate: Candidate) -> str:
+    return f"{candidate.pack.name if candidate.pack is not None else 'core'}:{candidate.way.kernel}"
 
 
-def _derived(offer: AliasOffer, types: Sequence[TensorType], index: int, view: TensorView) -> TensorView:
-    assert offer.alias is not None
-    return offer.alias(view, types)[index]
+def _derived(alias: Alias, types: Sequence[TensorType], index: int, view: TensorView) -> TensorView:
+    return alias.views(view, types)[index]
 
 
-def _piece(offer: ConcatOffer, index: int, type_: TensorType, view: TensorView) -> TensorView:
-    return offer.piece(view, index, type_)
+def _piece(concat: ConcatInPlace, index: int, type_: TensorType, view: TensorView) -> TensorView:
+    return concat.piece(view, index, type_)
 
 
 def _same_memory(type_: TensorType, view: TensorView) -> TensorView:

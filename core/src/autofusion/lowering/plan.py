@@ -9,6 +9,7 @@ import numpy as np
 from autofusion.ir.graph import Graph, Node
 from autofusion.ir.types import Type
 from autofusion.kernels.contract import KernelPack, Offer, TensorView
+from autofusion.offers.ask import PackRefusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Step:
     results: tuple[str, ...] = ()
     scratch: TensorView | None = None
     losers: tuple[tuple[str, float], ...] = ()
-    refusals: tuple[tuple[str, str], ...] = ()
+    refusals: tuple[PackRefusal, ...] = ()
     seconds: float = 0.0
 
     @property

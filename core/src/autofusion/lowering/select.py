@@ -7,30 +7,25 @@ priced as the traffic they cause, once for each (value, layout), since consumers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autofusion.errors import PLUGIN_FAULTS, KernelError
-from autofusion.fusion.kernel_switches import KernelSwitches
-from autofusion.ir.graph import Graph, Node, Value
+from autofusion.errors import KernelError
+from autofusion.ir.graph import NOT_CONVERTED, Graph, Node, Value
 from autofusion.kernels.contract import PLAIN, KernelPack, Layout, Offer, storable
-from autofusion.kernels.target import Target
-from autofusion.lowering.concat import concat_offers
-from autofusion.lowering.views import alias_offers
-from autofusion.refusal import Refusal
+from autofusion.lowering.concat import ConcatInPlace, concats_in_place
+from autofusion.lowering.views import Alias, aliases
+from autofusion.offers.ask import Offers, PackRefusal
 
 _SWEEPS = 4
-
-PriceOffer = Callable[[Node, Offer, KernelPack], float]
-"""Seconds that an offer takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An offer of a pack (None: core's own views) with its price in seconds."""
+    """One way to run a node, with its price in seconds: an offer of ``pack``, or one that needs no kernel."""
 
     pack: KernelPack | None
-    offer: Offer
+    way: Offer | Alias | ConcatInPlace
     seconds: float
 
 
@@ -40,64 +35,52 @@ class Choice:
 
     chosen: Candidate
     losers: tuple[Candidate, ...]
-    refusals: tuple[tuple[str, str], ...]
+    refusals: tuple[PackRefusal, ...]
 
 
-def candidates(
-    node: Node, packs: Sequence[KernelPack], target: Target, price: PriceOffer, switches: KernelSwitches | None = None
-) -> tuple[list[Candidate], list[tuple[str, str]]]:
-    """Every offer for ``node`` that ``switches`` allow, cheapest first, and the refusals. Oracle packs are only asked
-    if no other pack offers.
-    """
-    found: list[Candidate] = []
-    refusals: list[tuple[str, str]] = []
-    for oracle in (False, True):
-        for pack in packs:
-            if pack.oracle is not oracle:
-                continue
-            try:
-                answer = pack.offer(node, target)
-            except PLUGIN_FAULTS as error:  # a broken pack must not take the others down
-                answer = Refusal(f"it raised {type(error).__name__}: {error}")
-            if isinstance(answer, Refusal):
-                refusals.append((pack.name, answer.reason))
-                continue
-            for offer in answer:
-                off = switches.refusal(pack, offer, node) if switches is not None else ""
-                if off:
-                    refusals.append((pack.name, off))
-                else:
-                    found.append(Candidate(pack, offer, price(node, offer, pack)))
-        if found:
-            break
-    blocks = sorted({block for pack in packs for block in pack.blocks})
-    found += [Candidate(None, offer, 0.0) for offer in (*alias_offers(node, blocks), *concat_offers(node, blocks))]
-    return sorted(found, key=lambda c: c.seconds), refusals
+def candidates(node: Node, offers: Offers) -> tuple[list[Candidate], tuple[PackRefusal, ...]]:
+    """Every way to run ``node``, cheapest first, and the refusals."""
+    answer = offers.ask(node)
+    blocks = sorted({block for pack in offers.packs for block in pack.blocks})
+    found = [Candidate(*priced) for priced in answer.offers]
+    found += [Candidate(None, alias, 0.0) for alias in aliases(node, blocks)]
+    found += [Candidate(None, concat, 0.0) for concat in concats_in_place(node, blocks)]
+    return sorted(found, key=lambda c: c.seconds), answer.refusals
 
 
 class Selector:
-    """Chooses offers for one graph."""
+    """Chooses among what ``offers`` has for each node of one graph."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        packs: Sequence[KernelPack],
-        target: Target,
-        price: PriceOffer,
-        switches: KernelSwitches | None = None,
-    ) -> None:
+    def __init__(self, graph: Graph, offers: Offers) -> None:
         self._nodes = graph.nodes
-        self._target = target
+        self._target = offers.target
         self._candidates: dict[Node, list[Candidate]] = {}
-        self._refusals: dict[Node, list[tuple[str, str]]] = {}
+        self._refusals: dict[Node, tuple[PackRefusal, ...]] = {}
         self._chosen: dict[Node, Candidate] = {}
         self._outputs = set(graph.outputs)
         for node in self._nodes:
-            found, refusals = candidates(node, packs, target, price, switches)
-            if not found:
-                reasons = "; ".join(f"{pack}: {reason}" for pack, reason in refusals) or "no kernel pack is installed"
-                raise KernelError(f"no kernel runs {node.label} ({node.op}): {reasons}")
-            self._candidates[node], self._refusals[node] = found, refusals
+            self._candidates[node], self._refusals[node] = candidates(node, offers)
+        missing = [node for node, found in self._candidates.items() if not found]
+        if missing:
+            raise KernelError(self._nothing_runs(missing))
+
+    def _nothing_runs(self, nodes: Sequence[Node]) -> str:
+        """What to say about nodes that no kernel runs: the first one at length, then every other operator once."""
+        first = nodes[0]
+        why = [str(refusal) for refusal in self._refusals[first]] or ["no kernel pack is installed"]
+        reason = first.attr(NOT_CONVERTED)
+        if reason:
+            why.insert(0, f"it was not converted to standard operators, since {reason}")
+        text = f"no kernel runs {first.label} ({first.op}): {'; '.join(why)}"
+        others: dict[str, list[Node]] = {}
+        for node in nodes:
+            if node.op != first.op:
+                others.setdefault(node.op, []).append(node)
+        listed = [
+            f"{op} ({len(found)} nodes)" if len(found) > 1 else f"{op} ('{found[0].name}')"
+            for op, found in others.items()
+        ]
+        return text + (f". No kernel runs these operators either: {', '.join(listed)}" if listed else "")
 
     def run(self) -> dict[Node, Choice]:
         """The choice for every node."""
@@ -113,7 +96,7 @@ class Selector:
             node: Choice(
                 self._chosen[node],
                 tuple(c for c in self._candidates[node] if c is not self._chosen[node]),
-                tuple(self._refusals[node]),
+                self._refusals[node],
             )
             for node in self._nodes
         }
@@ -132,14 +115,12 @@ class Selector:
             if value is None or value.const is not None:
                 continue
             wanted = {
-                o.layout
-                for v, o in zip(node.inputs, candidate.offer.inputs, strict=True)
-                if v is value and o is not None
+                o.layout for v, o in zip(node.inputs, candidate.way.inputs, strict=True) if v is value and o is not None
             }
             have = self._layout(value)
             total += sum(self._reorder_seconds(value) for w in wanted if w != have)
         if consumers:
-            for value, operand in zip(node.outputs, candidate.offer.outputs, strict=True):
+            for value, operand in zip(node.outputs, candidate.way.outputs, strict=True):
                 readers = {self._wanted(user, i) for user, i in value.uses}
                 if value in self._outputs:
                     readers.add(PLAIN)
@@ -149,11 +130,11 @@ class Selector:
     def _layout(self, value: Value) -> Layout:
         if value.producer is None or value.producer not in self._chosen:
             return PLAIN
-        return self._chosen[value.producer].offer.outputs[value.index].layout
+        return self._chosen[value.producer].way.outputs[value.index].layout
 
     def _wanted(self, user: Node, index: int) -> Layout | None:
         chosen = self._chosen.get(user)
-        operand = chosen.offer.inputs[index] if chosen is not None else None
+        operand = chosen.way.inputs[index] if chosen is not None else None
         return None if operand is None else operand.layout
 
     def _reorder_seconds(self, value: Value) -> float:

@@ -1,7 +1,7 @@
 """Movement that costs nothing: results that are only another view of their operand's memory.
 
-These are offers like any other, made by core because they concern layouts and not kernels: an ``AliasOffer`` has no
-kernel, it maps the operand's view to the results' views.
+Core proposes them beside the packs' offers, because they concern layouts and not kernels: an ``Alias`` maps the
+operand's view to the results' views.
 """
 
 from __future__ import annotations
@@ -9,38 +9,37 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from autofusion.ir import operators
 from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
-from autofusion.kernels.contract import PLAIN, Layout, Offer, Operand, TensorView, dense_strides, storable
-
-_RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten"})
-_IDENTITIES = frozenset({"Identity", "Dropout"})
+from autofusion.kernels.contract import PLAIN, Layout, Operand, TensorView, dense_strides, storable
 
 
 @dataclass(frozen=True, slots=True)
-class AliasOffer(Offer):
-    """``alias(operand view, result types)`` gives one view for each result, in the operand's buffer."""
+class Alias:
+    """A node that needs no kernel: ``views(operand view, result types)`` gives one view for each result, in the buffer
+    of its first operand.
+    """
 
-    alias: Callable[[TensorView, Sequence[TensorType]], Sequence[TensorView]] | None = None
+    inputs: tuple[Operand | None, ...]
+    outputs: tuple[Operand, ...]
+    views: Callable[[TensorView, Sequence[TensorType]], Sequence[TensorView]]
+    kernel: str = "view"
 
 
-def _no_bind(*_: object) -> object:
-    raise AssertionError("an alias has no kernel")
-
-
-def _alias_offer(
+def _alias(
     node: Node,
     source: Layout,
     results: Sequence[Layout],
-    alias: Callable[[TensorView, Sequence[TensorType]], Sequence[TensorView]],
-) -> AliasOffer:
+    views: Callable[[TensorView, Sequence[TensorType]], Sequence[TensorView]],
+) -> Alias:
     operands = tuple(
         Operand(source) if i == 0 else (None if v is None else Operand()) for i, v in enumerate(node.inputs)
     )
-    return AliasOffer("view", operands, tuple(Operand(r) for r in results), _no_bind, seconds=0.0, alias=alias)
+    return Alias(operands, tuple(Operand(r) for r in results), views)
 
 
-def alias_offers(node: Node, blocks: Sequence[int]) -> list[AliasOffer]:
+def aliases(node: Node, blocks: Sequence[int]) -> list[Alias]:
     """Every way in which the results of ``node`` are views of its first operand; ``blocks`` are the block sizes in
     use.
     """
@@ -49,15 +48,15 @@ def alias_offers(node: Node, blocks: Sequence[int]) -> list[AliasOffer]:
         return []
     if not all(storable(v.type) for v in node.outputs):
         return []
-    if node.op in _IDENTITIES:
-        if any(v.use_count for v in node.outputs[1:]):
-            return []  # the mask of a Dropout is no view of its operand
+    if any(v.use_count for v in node.outputs[1:]) and operators.is_view(node.op):
+        return []  # the mask of a Dropout is not a view of its operand
+    if operators.is_view(node.op) and node.output.tensor.static_shape == operand.type.static_shape:
         layouts = [PLAIN, *(Layout(b) for b in blocks if operand.type.rank is not None and operand.type.rank >= 3)]
-        return [_alias_offer(node, layout, [layout] * len(node.outputs), _same) for layout in layouts]
-    if node.op in _RESHAPES:
-        return _reshape_offers(node, operand.type, blocks)
+        return [_alias(node, layout, [layout] * len(node.outputs), _same) for layout in layouts]
+    if operators.is_view(node.op):
+        return _reshapes(node, operand.type, blocks)
     if node.op in ("Slice", "Split"):
-        return _slice_offers(node, operand.type, blocks)
+        return _slices(node, operand.type, blocks)
     return []
 
 
@@ -69,15 +68,15 @@ def _dense(view: TensorView, types: Sequence[TensorType]) -> Sequence[TensorView
     return [replace(view, type=types[0], layout=PLAIN, strides=dense_strides(types[0].static_shape), border=())]
 
 
-def _reshape_offers(node: Node, type_: TensorType, blocks: Sequence[int]) -> list[AliasOffer]:
-    offers = [_alias_offer(node, PLAIN, [PLAIN], _dense)]
+def _reshapes(node: Node, type_: TensorType, blocks: Sequence[int]) -> list[Alias]:
+    found = [_alias(node, PLAIN, [PLAIN], _dense)]
     shape, result = type_.static_shape, node.output.tensor.static_shape
     # With one pixel, the blocks of an image are its channels one after the other: [N, C, 1, 1] is [N, C] already.
     if len(shape) >= 3 and len(result) == 2 and result == shape[:2] and all(d == 1 for d in shape[2:]):
-        offers += [_alias_offer(node, Layout(b), [PLAIN], _dense) for b in blocks if shape[0] == 1 or shape[1] % b == 0]
+        found += [_alias(node, Layout(b), [PLAIN], _dense) for b in blocks if shape[0] == 1 or shape[1] % b == 0]
     if len(result) >= 3 and len(shape) == 2 and shape == result[:2] and all(d == 1 for d in result[2:]):
-        offers += [_alias_offer(node, PLAIN, [Layout(b)], _to_pixels(b)) for b in blocks if shape[1] % b == 0]
-    return offers
+        found += [_alias(node, PLAIN, [Layout(b)], _to_pixels(b)) for b in blocks if shape[1] % b == 0]
+    return found
 
 
 def _to_pixels(block: int) -> Callable[[TensorView, Sequence[TensorType]], Sequence[TensorView]]:
@@ -89,16 +88,16 @@ def _to_pixels(block: int) -> Callable[[TensorView, Sequence[TensorType]], Seque
     return alias
 
 
-def _slice_offers(node: Node, type_: TensorType, blocks: Sequence[int]) -> list[AliasOffer]:
-    found = slice_ranges(node)
-    if found is None:
+def _slices(node: Node, type_: TensorType, blocks: Sequence[int]) -> list[Alias]:
+    ranges = slice_ranges(node)
+    if ranges is None:
         return []
-    axis, starts = found
+    axis, starts = ranges
     shape = type_.static_shape
-    offers = []
+    found = []
     if all(d == 1 for d in shape[:axis]):
         step = dense_strides(shape)[axis]
-        offers.append(_alias_offer(node, PLAIN, [PLAIN] * len(starts), _plain_slices([s * step for s in starts])))
+        found.append(_alias(node, PLAIN, [PLAIN] * len(starts), _plain_slices([s * step for s in starts])))
     if axis == 1 and len(shape) >= 3:
         sizes = [v.tensor.static_shape[1] for v in node.outputs]
         for block in blocks:
@@ -107,10 +106,8 @@ def _slice_offers(node: Node, type_: TensorType, blocks: Sequence[int]) -> list[
                 for s, n in zip(starts, sizes, strict=True)
             )
             if fits:
-                offers.append(
-                    _alias_offer(node, Layout(block), [Layout(block)] * len(starts), _blocked_slices(starts, block))
-                )
-    return offers
+                found.append(_alias(node, Layout(block), [Layout(block)] * len(starts), _blocked_slices(starts, block)))
+    return found
 
 
 def slice_ranges(node: Node) -> tuple[int, list[int]] | None:

@@ -12,7 +12,7 @@ from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import Any
 
-from autofusion.errors import PLUGIN_FAULTS
+from autofusion.faults import PLUGIN_FAULTS, require_own
 
 NAME = "onnxruntime"
 _STATE = "onnxruntime_pybind11_state"
@@ -105,7 +105,8 @@ def _import() -> ModuleType | None:
         package = importlib.import_module(NAME)
         _keep(package)
         return package
-    except PLUGIN_FAULTS:  # a broken installation is as good as none; the stand-in says why the model did not run here
+    except PLUGIN_FAULTS as error:  # a broken installation is as good as none; the stand-in says why it is not used
+        require_own(error)
         return None
     finally:
         _take_out()

@@ -18,13 +18,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from autofusion._version import __version__
-from autofusion.errors import PLUGIN_FAULTS, UnsupportedOperatorError, nearest
+from autofusion.faults import PLUGIN_FAULTS, require_own
+from autofusion.hooks import CONVERTER_GROUP
 from autofusion.plugins.discovery import (
-    CONVERTERS,
     SUBSET,
     Installed,
     installed,
@@ -35,16 +34,12 @@ from autofusion.plugins.discovery import (
 )
 from autofusion.plugins.records import LOG, PluginRecord, Status, describe
 
-_ALIKE = 0.76
-"""Names of operators that are less alike are of other operators, and no mistakes in writing."""
 
-
-class Converters:
+class InstalledConverters:
     """The converters that installed distributions add to the frontend called ``frontend``. Thread-safe.
 
     ``AUTOFUSION_PLUGINS`` (in ``environ``, by default the process's) selects by operator or distribution name, as it
-    does for other plugins. ``pins`` (distribution -> version) leaves out what it does not name; by default they are
-    those of the lock that ``AUTOFUSION_LOCK`` names, if any.
+    does for other plugins. ``pins`` (distribution -> version, from a lock) leaves out what it does not name.
     """
 
     def __init__(
@@ -61,7 +56,7 @@ class Converters:
     @property
     def group(self) -> str:
         """The entry-point group."""
-        return CONVERTERS + self.frontend
+        return CONVERTER_GROUP + self.frontend
 
     @property
     def names(self) -> list[str]:
@@ -86,26 +81,18 @@ class Converters:
                 if not callable(function):
                     raise TypeError(f"'{point.entry_point.value}' is a {type(function).__name__}, not a function")
             except PLUGIN_FAULTS as error:
+                require_own(error)
                 self._fail(point.record.ended(Status.FAILED, describe(error)))
                 del self._found()[operator]
                 return None
             self._loaded[operator] = function
             return self._loaded[operator]
 
-    def unknown(self, operator: str, node: str, known: list[str]) -> UnsupportedOperatorError:
-        """The error for an operator without a converter: names it, its node, its like, and how to add one."""
-        failed = next((r for r in self._records if r.name == operator), None)
-        if failed is not None:
-            return UnsupportedOperatorError(
-                f"node '{node}' is of operator '{operator}', whose converter cannot be used: {failed}"
-            )
-        hint = nearest(operator, {*known, *self.names}, _ALIKE) or "."
-        return UnsupportedOperatorError(
-            f"node '{node}' is of operator '{operator}', which the {self.frontend} frontend does not know"
-            f"{hint} To add it, install a package with a converter for it: an "
-            f"entry point named '{operator}' in the group '{self.group}', whose value is a function that emits the "
-            "operator's meaning (contrib/ has an example)"
-        )
+    def failure(self, operator: str) -> str:
+        """Why the converter for ``operator`` cannot be used; empty if it can, or if there is none."""
+        with self._lock:
+            self._found()
+            return next((str(r) for r in self._records if r.name == operator), "")
 
     def _found(self) -> dict[str, Installed]:
         with self._lock:
@@ -116,7 +103,7 @@ class Converters:
     def _discover(self) -> dict[str, Installed]:
         records: list[PluginRecord] = []
         points = selected(installed([self.group]), self._environ.get(SUBSET), [])
-        points = without_conflicts(pinned(points, self._locked(), records), records)
+        points = without_conflicts(pinned(points, self._pins, records), records)
         usable = {}
         for point in points:
             reason = unmet(point.requires, __version__)
@@ -127,12 +114,6 @@ class Converters:
         for record in records:
             self._fail(record)
         return usable
-
-    def _locked(self) -> Mapping[str, str] | None:
-        from autofusion.plugins.lock import VARIABLE, read
-
-        path = self._environ.get(VARIABLE)
-        return self._pins if self._pins is not None or not path else read(Path(path)).versions
 
     def _fail(self, record: PluginRecord) -> None:
         self._records.append(record)

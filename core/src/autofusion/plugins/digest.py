@@ -45,7 +45,8 @@ def _recorded(distribution: metadata.Distribution) -> Iterator[tuple[str, Path]]
 
 
 def _of_packages(distribution: metadata.Distribution) -> Iterator[tuple[str, Path]]:
-    tops = {p.value.split(":")[0].split(".")[0] for p in distribution.entry_points if p.group.startswith("autofusion.")}
+    points = [p for p in distribution.entry_points if p.group.startswith(("autofusion.", "console_scripts"))]
+    tops = {p.value.split(":")[0].split(".")[0] for p in points}
     for top in sorted(tops):
         spec = importlib.util.find_spec(top)
         if spec is None:

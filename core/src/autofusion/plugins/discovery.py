@@ -18,8 +18,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from autofusion._version import __version__
-from autofusion.errors import PLUGIN_FAULTS, PluginError
-from autofusion.hooks import PROJECT
+from autofusion.errors import PluginError
+from autofusion.faults import PLUGIN_FAULTS, require_own
+from autofusion.hooks import CONVERTER_GROUP, PROJECT
 from autofusion.plugins import hookspecs
 from autofusion.plugins.records import LOG, PluginRecord, Status, describe
 from autofusion.plugins.watchdog import limit, within
@@ -28,8 +29,6 @@ SUBSET = "AUTOFUSION_PLUGINS"
 """Environment variable: comma-separated plugin or distribution names to load; empty for none."""
 STRICT = "AUTOFUSION_STRICT"
 """Environment variable: ``1`` makes any plugin that is not loaded an error."""
-CONVERTERS = "autofusion.converters."
-"""Prefix of the groups of operator converters (see ``plugins/converters.py``); the rest is a frontend's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ def installed(groups: Iterable[str] = tuple(hookspecs.GROUPS)) -> list[Installed
 
 def converter_groups() -> list[str]:
     """The groups of operator converters that this environment has entry points of, one a frontend."""
-    return sorted(group for group in metadata.entry_points().groups if group.startswith(CONVERTERS))
+    return sorted(group for group in metadata.entry_points().groups if group.startswith(CONVERTER_GROUP))
 
 
 def discover(pins: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None) -> Discovery:
@@ -206,6 +205,7 @@ def _load(plugin: Installed, manager: pluggy.PluginManager, seconds: float) -> P
         manager.register(module, plugin.name)
         manager.check_pending()  # a hook that no specification knows: most likely misspelt
     except PLUGIN_FAULTS as error:
+        require_own(error)
         detail = describe(error)
     else:
         if any(impl.plugin_name == plugin.name for impl in getattr(manager.hook, hook).get_hookimpls()):

@@ -6,25 +6,28 @@ before the first model is read, with a line for each difference and what to do a
 
 from __future__ import annotations
 
+import importlib.metadata as metadata
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import tomli_w
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from autofusion._version import __version__
-from autofusion.errors import PluginError, nearest
+from autofusion.errors import OptionError, PluginError, nearest
 from autofusion.plugins.digest import content_digest
-from autofusion.plugins.discovery import Installed, converter_groups, installed
+from autofusion.plugins.discovery import converter_groups, installed
 from autofusion.plugins.records import PluginRecord, Status
 
 VARIABLE = "AUTOFUSION_LOCK"
 """Environment variable: the lock to keep to."""
 DEFAULT_NAME = "autofusion.lock"
-FORMAT = 1
+FORMAT = 2
+CORE = "autofusion"
+"""The core's own distribution, which is locked like a pack."""
 _HEAD = """\
 # Written by 'autofusion lock'. Keep it under version control; 'autofusion --locked' and AUTOFUSION_LOCK keep to it.
 # The tables 'fusion' and 'fusion.priorities' may be edited.
@@ -33,7 +36,11 @@ _HEAD = """\
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """One distribution. ``provides`` names its plugins (``rules:conv``), ``emits`` and ``implements`` fused kinds."""
+    """One distribution, the core among them.
+
+    ``provides`` names its plugins (``rules:conv``), ``emits`` and ``implements`` fused kinds, ``requires`` the versions
+    of the other projects' distributions that it stands on (numpy, llvmlite), which shape its results as well.
+    """
 
     dist: str
     version: str
@@ -41,13 +48,13 @@ class Pin:
     provides: tuple[str, ...] = ()
     emits: Mapping[str, str] = field(default_factory=dict)
     implements: Mapping[str, str] = field(default_factory=dict)
+    requires: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """``fusion`` is the table of settings (see ``runtime/config.py``), ``target`` the fields of a ``Target``."""
+    """``fusion`` is the table of settings (see ``autofusion.Options``), ``target`` the fields of a ``Target``."""
 
-    core: str
     pins: tuple[Pin, ...]
     fusion: Mapping[str, Any] = field(default_factory=dict)
     target: Mapping[str, Any] = field(default_factory=dict)
@@ -55,8 +62,8 @@ class Lock:
 
     @property
     def versions(self) -> dict[str, str]:
-        """Distribution -> version."""
-        return {pin.dist: pin.version for pin in self.pins}
+        """Distribution -> version, of the packs."""
+        return {pin.dist: pin.version for pin in self.pins if pin.dist != CORE}
 
     def pin(self, dist: str) -> Pin | None:
         """The entry of a distribution."""
@@ -67,34 +74,61 @@ class Lock:
         others = [p for p in self.pins if p.dist != pin.dist]
         return replace(self, pins=tuple(sorted((*others, pin), key=lambda p: p.dist)))
 
+    def without(self, dist: str) -> Lock:
+        """The lock without a distribution; raise OptionError if it does not name it."""
+        if self.pin(dist) is None or canonicalize_name(dist) == CORE:
+            raise OptionError(f"the lock '{self.path}' has no pack '{dist}' to remove{nearest(dist, self.versions)}")
+        return replace(self, pins=tuple(p for p in self.pins if p.dist != canonicalize_name(dist)))
+
     def differences(self) -> list[str]:
         """How this environment differs from the lock, each with what to do; empty if it does not."""
-        found = []
-        have = __version__
-        if have != self.core:
-            found.append(f"autofusion is {have}, the lock says {self.core}; pip install 'autofusion=={self.core}'")
-        there: dict[str, list[Installed]] = {}
+        plugins: dict[str, list[str]] = {}
         for point in (*installed(), *installed(converter_groups())):
-            there.setdefault(point.dist, []).append(point)
-        for pin in self.pins:
-            want = f"{pin.dist}=={pin.version}"
-            points = there.get(pin.dist)
-            accept = f"or accept what is installed: autofusion lock --upgrade {pin.dist} -o {self.path}"
-            if not points:
-                found.append(f"{pin.dist} {pin.version} is locked, but not installed; pip install '{want}'")
-            elif points[0].version != pin.version:
-                found.append(
-                    f"{pin.dist} is {points[0].version}, the lock says {pin.version}; pip install '{want}', {accept}"
-                )
-            else:
-                digest = content_digest(pin.dist)
-                if digest != pin.digest:
-                    found.append(
-                        f"{pin.dist} {pin.version} has other content than was locked ({digest[:19]}, the lock says "
-                        f"{pin.digest[:19]}): it was edited, or built again; pip install --force-reinstall --no-deps "
-                        f"'{want}', {accept}"
-                    )
-        return found
+            plugins.setdefault(point.dist, []).append(provided(point.record))
+        return [said for pin in self.pins for said in self._differs(pin, sorted(plugins.get(pin.dist, ())))]
+
+    def _differs(self, pin: Pin, plugins: list[str]) -> Iterator[str]:
+        want = f"{pin.dist}=={pin.version}"
+        accept = f"or accept what is installed: autofusion lock --upgrade {pin.dist} -o {self.path}"
+        try:
+            have = metadata.version(pin.dist)
+        except metadata.PackageNotFoundError:
+            remove = "" if pin.dist == CORE else f", or take it out: autofusion lock --remove {pin.dist} -o {self.path}"
+            yield f"{pin.dist} {pin.version} is locked, but not installed; pip install '{want}'{remove}"
+            return
+        if have != pin.version:
+            yield f"{pin.dist} is {have}, the lock says {pin.version}; pip install '{want}', {accept}"
+            return
+        digest = content_digest(pin.dist)
+        if digest != pin.digest:
+            yield (
+                f"{pin.dist} {pin.version} has other content than was locked ({digest[:19]}, the lock says "
+                f"{pin.digest[:19]}): it was edited, or built again; pip install --force-reinstall --no-deps "
+                f"'{want}', {accept}"
+            )
+        elif plugins != sorted(pin.provides):
+            there, said = ", ".join(plugins) or "nothing", ", ".join(sorted(pin.provides)) or "nothing"
+            yield f"{pin.dist} provides {there}, the lock says {said}: write it again, {accept}"
+        for name, version in pin.requires.items():
+            found = _version(name)
+            if found != version:
+                is_ = f"is {found}" if found else "is not installed"
+                said = f"{name}, which {pin.dist} stands on, {is_}, the lock says {version}"
+                yield f"{said}; pip install '{name}=={version}', {accept}"
+
+    def require_kinds(self, dist: str, emits: Mapping[str, str], implements: Mapping[str, str]) -> None:
+        """Raise PluginError unless a locked distribution's plugin states the fused kinds that the lock says."""
+        pin = self.pin(dist)
+        if pin is None:
+            return
+        wrong = []
+        for what, have, said in (("emits", emits, pin.emits), ("implements", implements, pin.implements)):
+            wrong += [
+                f"{dist} {what} kind '{kind}' in version {have[kind]}, the lock says {said.get(kind, 'nothing of it')}"
+                for kind in have
+                if said.get(kind) != have[kind]
+            ]
+        self._refuse([f"{each}; write it again: autofusion lock --upgrade {dist} -o {self.path}" for each in wrong])
 
     def require(self) -> None:
         """Raise PluginError, with all differences, unless this environment is what the lock says."""
@@ -112,6 +146,33 @@ class Lock:
             raise PluginError(f"this environment is not the one that '{self.path}' locks:{lines}")
 
 
+def provided(record: PluginRecord) -> str:
+    """How a lock names a plugin: ``rules:conv``."""
+    return f"{record.group.removeprefix('autofusion.')}:{record.name}"
+
+
+def requirements(dist: str) -> dict[str, str]:
+    """Versions of what the distribution requires outright (no extras) of other projects, as installed."""
+    found = {}
+    for text in metadata.requires(dist) or ():
+        requirement = Requirement(text)
+        name = canonicalize_name(requirement.name)
+        extra = requirement.marker is not None and "extra" in str(requirement.marker)
+        if extra or name == CORE or name.startswith(f"{CORE}-"):
+            continue
+        version = _version(name)
+        if version:
+            found[name] = version
+    return dict(sorted(found.items()))
+
+
+def _version(dist: str) -> str:
+    try:
+        return metadata.version(dist)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
 # ---- files --------------------------------------------------------------------------------------------------------
 
 
@@ -123,7 +184,7 @@ def read(path: Path) -> Lock:
         raise PluginError(f"cannot read the lock '{path}': {error}; 'autofusion lock -o {path}' writes one") from error
     except tomllib.TOMLDecodeError as error:
         raise PluginError(f"the lock '{path}' is not a TOML file: {error}") from error
-    known = ("format", "core", "pack", "fusion", "target")
+    known = ("format", "pack", "fusion", "target")
     for key in data:
         if key not in known:
             raise PluginError(f"the lock '{path}' has an unknown entry '{key}'{nearest(key, known)}")
@@ -131,11 +192,10 @@ def read(path: Path) -> Lock:
         raise PluginError(f"the lock '{path}' has format {data.get('format')!r}, expected {FORMAT}; write it again")
     try:
         pins = tuple(sorted((_pin(entry) for entry in data.get("pack", ())), key=lambda p: p.dist))
-        core = data["core"]["version"]
     except (KeyError, TypeError, AttributeError) as error:
         said = f"{type(error).__name__}: {error}"
         raise PluginError(f"the lock '{path}' is incomplete ({said}); write it again") from error
-    return Lock(core, pins, data.get("fusion", {}), data.get("target", {}), path)
+    return Lock(pins, data.get("fusion", {}), data.get("target", {}), path)
 
 
 def _pin(entry: Mapping[str, Any]) -> Pin:
@@ -146,6 +206,7 @@ def _pin(entry: Mapping[str, Any]) -> Pin:
         tuple(entry.get("provides", ())),
         dict(entry.get("emits", {})),
         dict(entry.get("implements", {})),
+        dict(entry.get("requires", {})),
     )
 
 
@@ -155,9 +216,9 @@ def to_text(lock: Lock) -> str:
     for pin in sorted(lock.pins, key=lambda p: p.dist):
         entry: dict[str, Any] = {"dist": pin.dist, "version": pin.version, "digest": pin.digest}
         entry["provides"] = sorted(pin.provides)
-        kinds = {"emits": _ordered(pin.emits), "implements": _ordered(pin.implements)}
-        packs.append(entry | {name: table for name, table in kinds.items() if table})
-    data: dict[str, Any] = {"format": FORMAT, "core": {"version": lock.core}, "pack": packs}
+        tables = {name: _ordered(getattr(pin, name)) for name in ("emits", "implements", "requires")}
+        packs.append(entry | {name: table for name, table in tables.items() if table})
+    data: dict[str, Any] = {"format": FORMAT, "pack": packs}
     data |= {name: _ordered(table) for name, table in (("fusion", lock.fusion), ("target", lock.target)) if table}
     return _HEAD + tomli_w.dumps(data)
 

@@ -13,28 +13,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autofusion.errors import PLUGIN_FAULTS, ModelError, OptionError, PluginError, nearest
+from autofusion.errors import ModelError, OptionError, PluginError, nearest
+from autofusion.faults import PLUGIN_FAULTS, require_own
+from autofusion.frontends import filetype
 from autofusion.frontends.contract import Adviser, Frontend
+from autofusion.hooks import CONVERTER_GROUP
 from autofusion.kernels.contract import KernelPack
+from autofusion.kernels.evaluation import reference_pack
 from autofusion.kernels.target import Target
 from autofusion.plugins.contents import faults
-from autofusion.plugins.converters import Converters
-from autofusion.plugins.discovery import CONVERTERS, Discovery, converter_groups, discover, report
+from autofusion.plugins.converters import InstalledConverters
+from autofusion.plugins.discovery import Discovery, converter_groups, discover, report
 from autofusion.plugins.hookspecs import GROUPS
-from autofusion.plugins.lock import Lock
+from autofusion.plugins.lock import VARIABLE, Lock, read
 from autofusion.plugins.records import PluginRecord, Status, describe
 from autofusion.plugins.watchdog import limit, within
 from autofusion.rules.rule import Rule, RulePack
 
 _FRONTENDS, _RULES, _KERNELS = GROUPS
 
-_READERS = {
-    ".onnx": ("autofusion-frontend-onnx",),
-    ".pb": ("autofusion-frontend-onnx", "autofusion-frontend-tensorflow"),
-    ".pbtxt": ("autofusion-frontend-tensorflow",),
-    ".mindir": ("autofusion-frontend-mindspore",),
-}
-"""File suffix -> distributions that read it: only to say what to install."""
 _SAVED_MODEL = "saved_model.pb"
 
 
@@ -59,7 +56,8 @@ class Registry:
         self._given: dict[str, list[Any]] | None = None
         self._made: dict[Any, list[Any]] = {}
         self._provided: dict[tuple[str, str], list[Any]] = {}
-        self._extra: list[Converters] | None = None
+        self._groups: list[str] | None = None
+        self._converters: dict[str, InstalledConverters] = {}
 
     @classmethod
     def of(
@@ -109,15 +107,24 @@ class Registry:
         self._contents(_FRONTENDS, None)
         self._contents(_RULES, None)
         self._contents(_KERNELS, detect())
-        return [*self._discovered().records, *self._converters()]
+        return [*self._discovered().records, *self._added()]
 
-    def _converters(self) -> list[PluginRecord]:
+    def _added(self) -> list[PluginRecord]:
         """One record for every operator converter that a package adds to a frontend; none is imported."""
         with self._lock:
-            if self._extra is None:  # finding them reads the metadata of every distribution
-                names = [group.removeprefix(CONVERTERS) for group in converter_groups()]
-                self._extra = [Converters(name, self._environ, self._pins) for name in names]
-            return [r for converters in self._extra for r in converters.records]
+            if self._groups is None:  # finding them reads the metadata of every distribution
+                self._groups = [group.removeprefix(CONVERTER_GROUP) for group in converter_groups()]
+            found = [self.converters(name) for name in self._groups]
+        return [r for converters in found if converters is not None for r in converters.records]
+
+    def converters(self, frontend: str) -> InstalledConverters | None:
+        """What installed packages add to the frontend called ``frontend``; None for a registry of explicit lists."""
+        if self._given is not None:
+            return None
+        with self._lock:
+            if frontend not in self._converters:
+                self._converters[frontend] = InstalledConverters(frontend, self._environ, self._pins)
+            return self._converters[frontend]
 
     def provided(self, group: str, plugin: str) -> list[Any]:
         """What the plugin (the name of an entry point of ``group``) provides on this machine; empty if not loaded."""
@@ -129,15 +136,9 @@ class Registry:
         """The module that the entry point ``plugin`` of ``group`` names; None if it is not loaded."""
         return None if self._given is not None else self._discovered().managers[group].get_plugin(plugin)
 
-    def oracle(self, target: Target) -> KernelPack:
-        """The first pack that runs every operator by the book; raise PluginError if there is none."""
-        for pack in self.kernel_packs(target):
-            if pack.oracle:
-                return pack
-        raise PluginError(
-            "no installed kernel pack runs operators by the book, and constants cannot be folded without one; "
-            "install autofusion-kernels-reference" + self._not_loaded(_KERNELS)
-        )
+    def reference_pack(self, target: Target) -> KernelPack:
+        """The reference kernels; raise PluginError if there are none."""
+        return reference_pack(self.kernel_packs(target), self._not_loaded(_KERNELS))
 
     def frontend(self, name: str) -> Frontend:
         """The frontend called ``name``; raise PluginError if it is not loaded."""
@@ -216,10 +217,12 @@ class Registry:
                 else:
                     provided[name] = list(returned)
             except PLUGIN_FAULTS as error:
+                require_own(error)
                 failed[name] = Status.FAILED, describe(error)
         failed |= _clashes(provided)
         self._provided |= {(group, name): items for name, items in provided.items() if name not in failed}
         self._fail(group, failed)
+        self._require_locked_kinds(group)
         return [item for name in names if name not in failed for item in provided[name]]
 
     def _fail(self, group: str, failed: Mapping[str, tuple[Status, str]]) -> None:
@@ -235,6 +238,16 @@ class Registry:
         if self.lock_file is not None:
             self.lock_file.require_loaded(changed)
 
+    def _require_locked_kinds(self, group: str) -> None:
+        """What packs say of fused kinds must be what the lock says: kernels are chosen by it."""
+        if self.lock_file is None or group == _FRONTENDS:
+            return
+        for record in self._discovered().records:
+            items = self._provided.get((group, record.name), ()) if record.group == group else ()
+            kinds = {kind.name: kind.version for item in items for kind in item.kinds}
+            emits, implements = (kinds, {}) if group == _RULES else ({}, kinds)
+            self.lock_file.require_kinds(record.dist, emits, implements)
+
     def _not_loaded(self, group: str) -> str:
         """A sentence on installed plugins of ``group`` that are not loaded: the likely cause of whatever is missing."""
         if self._given is not None:
@@ -243,23 +256,24 @@ class Registry:
         return "".join(f". Not loaded: {record}" for record in bad)
 
     def _unknown_kind(self, path: Path, likely: Sequence[Frontend]) -> str:
+        """The message about a file that no frontend recognises: what it is, and what to do, as far as anyone knows."""
         advice = _advice(self.frontends, path)
         if advice:
             return f"'{path}' cannot be read: it is {advice}"
         if likely:
             names = " nor ".join(f.name for f in likely)
             return f"'{path}' is not recognised, neither by {names}: is the file damaged?"
-        kind = f"{path.suffix!r} file" if path.suffix else "file without a suffix"
-        text = f"no loaded frontend reads '{path}' (a {kind})"
-        loaded = {f"autofusion-frontend-{f.name}" for f in self.frontends}
-        readers = tuple(r for r in _READERS.get(path.suffix.lower(), ()) if r not in loaded)
         if path.is_dir():
             saved = (path / _SAVED_MODEL).exists()
             text = f"no loaded frontend reads the folder '{path}'"
             text += "" if saved else f", which has no '{_SAVED_MODEL}' either"
-            readers = ("autofusion-frontend-tensorflow",) if saved else ()
-        if readers:
-            text += f"; install {' or '.join(readers)}"
+        else:
+            kind = f"{path.suffix!r} file" if path.suffix else "file without a suffix"
+            text = f"no loaded frontend reads '{path}' (a {kind})"
+            text += f"; it is {filetype.describe(filetype.head(path))}"
+        loaded = {f"autofusion-frontend-{f.name}" for f in self.frontends}
+        readers = [r for r in filetype.readers(path) if r not in loaded]
+        text += f"; install {' or '.join(readers)}" if readers else ""
         found = ", ".join(f"{f.name} ({' '.join(f.suffixes)})" for f in self.frontends) or "none"
         return f"{text}. Loaded frontends: {found}" + self._not_loaded(_FRONTENDS)
 
@@ -267,7 +281,8 @@ class Registry:
 def _recognises(frontend: Frontend, path: Path) -> bool:
     try:
         return frontend.recognises(path)
-    except PLUGIN_FAULTS:  # it must not raise; a file that one frontend chokes on may still be another's
+    except PLUGIN_FAULTS as error:  # it must not raise; a file that one frontend chokes on may still be another's
+        require_own(error)
         return False
 
 
@@ -275,7 +290,8 @@ def _advice(frontends: Sequence[Frontend], path: Path) -> str | None:
     for frontend in frontends:
         try:
             advice = frontend.advise(path) if isinstance(frontend, Adviser) else None
-        except PLUGIN_FAULTS:  # an error about the file is on its way already
+        except PLUGIN_FAULTS as error:  # an error about the file is on its way already
+            require_own(error)
             continue
         if advice:
             return advice
@@ -296,13 +312,28 @@ def _clashes(provided: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Status, s
     return found
 
 
-@functools.cache
 def default_registry() -> Registry:
-    """The registry of this environment, made once; it keeps to the lock that ``AUTOFUSION_LOCK`` names, if any.
+    """The registry of this environment; it keeps to the lock that ``AUTOFUSION_LOCK`` names, if any.
 
-    Raises PluginError if that file is no lock.
+    Raises PluginError if that file is not a lock.
     """
-    from autofusion.plugins.lock import VARIABLE, read
+    return registry_for(os.environ.get(VARIABLE))
 
-    path = os.environ.get(VARIABLE)
+
+def registry_for(lock: str | os.PathLike[str] | None) -> Registry:
+    """The registry that keeps to the lock at this path (None: to no lock), made once for each content of the file.
+
+    Raises PluginError if the file is not a lock.
+    """
+    if not lock:
+        return _registry("", "")
+    path = Path(lock).resolve()
+    try:
+        return _registry(str(path), path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return Registry(lock=read(path))  # says what is wrong
+
+
+@functools.lru_cache(maxsize=8)
+def _registry(path: str, content: str) -> Registry:
     return Registry(lock=read(Path(path)) if path else None)

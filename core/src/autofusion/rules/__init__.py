@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from autofusion.rules.growth import LIMIT, Growth, Joins, backward, forward
     from autofusion.rules.level import Level
     from autofusion.rules.pattern import (
-        COMMUTATIVE,
         Const,
         Either,
         Match,
@@ -65,12 +64,11 @@ if TYPE_CHECKING:
         var,
     )
     from autofusion.rules.priority import BANDS, parse_priority, priority_text
-from autofusion.rules.rule import Builder, FuseRule, Region, RewriteRule, Rule, RulePack, Stage
+    from autofusion.rules.rule import Builder, FuseRule, Region, RewriteRule, Rule, RulePack, Stage
 
 __all__ = [
     "ATTENTION",
     "BANDS",
-    "COMMUTATIVE",
     "CONV",
     "FLOATS",
     "LAYER_NORM",

@@ -16,7 +16,8 @@ from autofusion.errors import nearest
 from autofusion.ir import operators
 from autofusion.kinds import STANDARD, FusedKind, find
 from autofusion.rules import pattern as p
-from autofusion.rules.rule import FuseRule, RewriteRule, RulePack
+from autofusion.rules.level import Level
+from autofusion.rules.rule import FuseRule, RewriteRule, RulePack, Stage
 
 _LOOKUPS = {"array": "value", "node": "node"}
 """Methods of Match that need a bound name, and what kind of name it is."""
@@ -36,6 +37,9 @@ def problems(pack: RulePack) -> list[str]:
         if not name.startswith(f"{pack.name}.") or name == f"{pack.name}.":
             found.append(f"rule '{name}' must have a name that begins with '{pack.name}.'")
     for rule in pack.rules:
+        if not isinstance(rule.stage, Stage) or not isinstance(rule.level, Level):
+            what = f"stage {rule.stage!r} and level {rule.level!r}, expected members of Stage and Level"
+            found.append(f"rule '{rule.name}' has {what}")
         made = _rewrite_problems(rule) if isinstance(rule, RewriteRule) else _fuse_problems(rule, pack)
         found += [f"rule '{rule.name}' {problem}" for problem in made]
     return found
@@ -65,11 +69,10 @@ def _rewrite_problems(rule: RewriteRule) -> Iterator[str]:
             yield from _op_problems(part)
     for name in sorted(values & nodes):
         yield f"uses '{name}' both for a value and for a node"
-    for function in (rule.check, rule.rewrite):
-        for kind, name in _names_read(function):
-            bound = nodes if kind == "node" else values
-            if name not in bound:
-                yield f"reads the {kind} '{name}', which its pattern does not bind{nearest(name, bound)}"
+    for kind, name in _names_read(rule.rewrite):
+        bound = nodes if kind == "node" else values
+        if name not in bound:
+            yield f"reads the {kind} '{name}', which its pattern does not bind{nearest(name, bound)}"
 
 
 def _op_problems(part: p.Op) -> Iterator[str]:

@@ -20,9 +20,6 @@ import numpy as np
 from autofusion.errors import PluginError
 from autofusion.ir.graph import Node, Value
 
-COMMUTATIVE = frozenset({"Add", "Mul", "Max", "Min", "And", "Or", "Xor", "Equal", "Sum", "Mean"})
-"""Operators whose (two) operands a pattern may meet in either order."""
-
 
 @dataclass(frozen=True, slots=True)
 class Var:
@@ -55,7 +52,7 @@ class Op:
     ``attrs``: required values (compared with the schema's default filled in) or predicates.
     ``shared``: the node may have consumers outside the match (it must then survive the rewrite).
     ``where``: a condition on the whole node, asked before its operands are looked at. At the root, a node that does not
-    meet it is no site at all, and nothing is recorded: what a rule finds but must refuse belongs into its ``check``.
+    meet it is no site at all, and nothing is recorded: what a rule finds but must refuse belongs into its ``rewrite``.
     """
 
     ops: tuple[str, ...]
@@ -140,7 +137,6 @@ def either(*alternatives: Operand) -> Either:
 class Match:
     """A successful match: ``root`` and ``nodes`` (root first), values and nodes by pattern name.
 
-    ``memo`` is the rule's own: what ``check`` has worked out, ``rewrite`` need not work out again.
     ``match["x"]`` is the value bound to ``x``; ``match.node("conv")`` the node of the pattern node named ``conv``;
     ``match.array("scale")`` the data of a constant.
     """
@@ -151,7 +147,6 @@ class Match:
     named: dict[str, Node] = field(default_factory=dict)
     chains: dict[str, list[Node]] = field(default_factory=dict)
     shared: set[Node] = field(default_factory=set)
-    memo: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Value:
         return self.values[name]

@@ -37,10 +37,10 @@ class Stage(enum.Enum):
 class RewriteRule:
     """Matched nodes become others with the same meaning.
 
-    ``check`` returns None if the rewrite is legal. ``rewrite`` builds the replacement with the builder and returns
-    one value for each result of ``match.root`` (None for one that nobody uses); the engine redirects the uses,
-    copies origins, removes what became dead, and verifies. Interior values that someone else needs (another
-    consumer, a graph output) are refused by the engine before ``check``, unless the pattern node says
+    ``rewrite`` builds the replacement with the builder and returns one value for each result of ``match.root`` (None
+    for one that nobody uses), or a ``Refusal`` if the rewrite is not legal; the engine redirects the uses, copies
+    origins, removes what became dead, and verifies, or takes back what was built. Interior values that someone else
+    needs (another consumer, a graph output) are refused by the engine before, unless the pattern node says
     ``shared=True`` (then the rewrite must leave that node alive).
 
     ``portable=False`` says that the result is not simpler, only what kernels here run better: files that are exported
@@ -49,8 +49,7 @@ class RewriteRule:
 
     name: str
     pattern: Pattern
-    rewrite: Callable[[Match, Builder], Sequence[Value | None]]
-    check: Callable[[Match], Refusal | None] = lambda match: None
+    rewrite: Callable[[Match, Builder], Sequence[Value | None] | Refusal]
     stage: Stage = Stage.CANONICALISE
     level: Level = Level.BASIC
     priority: int = 0

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from autofusion.cost.detect import usable_cores
 from autofusion.cost.model import CostModel
-from autofusion.errors import PLUGIN_FAULTS, AutofusionError, ModelError
+from autofusion.errors import AutofusionError, ModelError, OptionError
+from autofusion.faults import PLUGIN_FAULTS, require_own
 from autofusion.frontends.contract import LoadOptions
-from autofusion.fusion.kernel_switches import KernelSwitches
 from autofusion.fusion.rule_switches import Switches
 from autofusion.ir.graph import Graph
 from autofusion.ir.specialise import specialise
 from autofusion.kernels.target import Target
+from autofusion.offers.switches import KernelSwitches
 from autofusion.options import Options, from_environment, state
 from autofusion.plugins.records import describe
-from autofusion.plugins.registry import Registry, default_registry
+from autofusion.plugins.registry import Registry, default_registry, registry_for
 from autofusion.runtime.config import locked_settings, read_settings
 from autofusion.runtime.context import Context
 from autofusion.runtime.executor import static_key
@@ -48,10 +49,13 @@ def load(
     path = Path(model)
     frontend = registry.frontend_for(path)
     try:
-        return frontend.load(path, LoadOptions(tuple(inputs), tuple(outputs), key, signature, dict(shapes or {})))
-    except AutofusionError:
-        raise
+        added = registry.converters(frontend.name)
+        options = LoadOptions(tuple(inputs), tuple(outputs), key, signature, dict(shapes or {}), added)
+        return frontend.load(path, options)
     except PLUGIN_FAULTS as error:  # a frontend is a plugin: whose fault it is must be told
+        require_own(error)
+        if isinstance(error, AutofusionError):
+            raise
         who = f"frontend '{frontend.name}' {frontend.version}"
         raise ModelError(f"{who} failed on '{path}', which it should read or refuse: {describe(error)}") from error
 
@@ -67,6 +71,7 @@ def compile(
     target: Target | None = None,
     registry: Registry | None = None,
     config: str | PathLike[str] | None = None,
+    lock: str | PathLike[str] | None = None,
     **options: Any,
 ) -> Session:
     """Compile a model and return its session.
@@ -78,14 +83,17 @@ def compile(
     ``threads``, ``numerics``, ``disable`` and so on. ``config`` is a settings file (see ``runtime/config.py``), by
     default the one that the environment variable AUTOFUSION_CONFIG names. Every option may also come from a variable
     of its own (AUTOFUSION_LEVEL). What is switched off anywhere adds up; otherwise arguments win over the environment,
-    that over the settings file, and all over a lock (AUTOFUSION_LOCK), whose machine is the target too.
+    that over the settings file, and all over a lock, whose machine is the target too: the file that ``lock`` names, by
+    default the one that AUTOFUSION_LOCK does.
 
     Raises ModelError for a model that cannot be read, OptionError for an option that does not exist or has a wrong
     value, InputError for ``shapes`` that do not fit the model, PluginError if the environment is not what a lock says.
     """
     from autofusion.cost.store import current
 
-    registry = registry or default_registry()
+    if lock is not None and registry is not None:
+        raise OptionError("state either 'lock' or 'registry': a registry keeps to the lock that it was made with")
+    registry = registry or (default_registry() if lock is None else registry_for(lock))
     chosen = Options.of(
         locked_settings(registry),
         read_settings(config, registry.rule_packs),

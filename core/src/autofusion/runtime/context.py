@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autofusion.cost.model import CostModel
-from autofusion.errors import KernelError, PluginError
-from autofusion.fusion.kernel_switches import KernelSwitches
 from autofusion.fusion.ledger import Ledger
 from autofusion.fusion.optimise import optimise, prepare
 from autofusion.ir.graph import Graph, Node
-from autofusion.kernels.contract import BindContext, KernelPack, Offer, constant_view
+from autofusion.kernels.contract import BindContext, KernelPack
+from autofusion.kernels.evaluation import reference_pack, run_by_reference
 from autofusion.kernels.target import Target
+from autofusion.offers.ask import Offers
+from autofusion.offers.guard import guarded
+from autofusion.offers.switches import KernelSwitches
 from autofusion.options import Options
-from autofusion.refusal import Refusal
 from autofusion.rules.rule import RulePack
-from autofusion.runtime.guard import guarded
 
 if TYPE_CHECKING:
     from autofusion.runtime.executor import Executor, Stage
@@ -87,47 +87,22 @@ class Context:
         return replace(self, options=replace(self.options, **changes), bodies={}, lock=threading.RLock())
 
     @property
-    def oracle(self) -> KernelPack:
-        """The pack that runs operators by the book; raise PluginError if none is installed."""
-        for pack in self.kernel_packs:
-            if pack.oracle:
-                return pack
-        raise PluginError(
-            "no reference kernel pack is installed, and constants cannot be folded; "
-            "install autofusion-kernels-reference"
-        )
-
-    @property
     def bind_context(self) -> BindContext:
         """What kernels may use while they are bound; without scratch memory."""
         return BindContext(self.target, self.cache, reference=self.evaluate)
 
     def evaluate(self, node: Node, inputs: Sequence[np.ndarray | None]) -> Sequence[np.ndarray]:
-        """Run one node on constant operands with the oracle pack."""
-        offers = self.oracle.offer(node, self.target)
-        if isinstance(offers, Refusal):
-            raise KernelError(f"the reference pack cannot run {node.label} ({node.op}): {offers.reason}")
-        views = [None if v is None else constant_view(v) for v in inputs]
-        kernel = offers[0].bind(self.bind_context, views, [])
-        results: Sequence[np.ndarray] = kernel(inputs)
-        return results
+        """Run one node on constant operands by the reference kernels; raise PluginError if none are installed."""
+        return run_by_reference(reference_pack(self.kernel_packs), node, inputs, self.bind_context)
+
+    def offers(self, *further: KernelPack) -> Offers:
+        """For one graph: what the kernel packs, and ``further`` ones, offer."""
+        return Offers([*self.kernel_packs, *further], self.target, self.cost_model, self.kernel_switches)
 
     def prepare(self, graph: Graph) -> tuple[Graph, Ledger]:
         """The shape-independent rules, once for a graph."""
         return prepare(graph, self.rule_packs, self.options)
 
-    def optimise(self, graph: Graph) -> tuple[Graph, Ledger]:
+    def optimise(self, graph: Graph, offers: Offers) -> tuple[Graph, Ledger]:
         """All rules, for a graph with static shapes."""
-        return optimise(
-            graph,
-            self.rule_packs,
-            self.kernel_packs,
-            self.target,
-            self.cost_model,
-            self.options,
-            self.kernel_switches,
-        )
-
-    def price(self, node: Node, offer: Offer, pack: KernelPack) -> float:
-        """Seconds that the cost model expects of an offer."""
-        return self.cost_model.price(node, offer, pack.launch_seconds).total
+        return optimise(graph, self.rule_packs, offers, self.options)

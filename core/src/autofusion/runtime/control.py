@@ -5,8 +5,8 @@ Offered as a kernel pack of core's: a control-flow node is a step like any other
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 Run = Callable[[Sequence[Any]], Sequence[Any]]
 
 
+class Runner(Protocol):
+    """Runs one body."""
+
+    def run(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """The results for ``inputs``."""
+        ...
+
+
 class ControlPack:
     """Runs If, Loop and Scan."""
 
@@ -41,14 +49,13 @@ class ControlPack:
 
     def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refusal:
         """One offer for a control-flow node; the pack refuses everything else."""
-        makers = {"If": _make_if, "Loop": _make_loop, "Scan": _make_scan}
-        if node.op not in makers:
-            return Refusal("it is no control flow")
+        if node.op not in MAKERS:
+            return Refusal("it is not control flow")
         operands = tuple(None if v is None else Operand() for v in node.inputs)
         results = tuple(Operand() for _ in node.outputs)
 
         def bind(*_: object) -> Run:
-            return makers[node.op](node, self._executor)
+            return MAKERS[node.op](node, self._executor)
 
         # Whatever runs inside keeps to the numerics asked for on its own.
         return [Offer(node.op.lower(), operands, results, bind, numerics=Numerics.EXACT)]
@@ -73,7 +80,7 @@ class ControlPack:
             return bodies[id(body)].executor
 
 
-def _make_if(node: Node, executor: Callable[[Graph], Executor]) -> Run:
+def _make_if(node: Node, executor: Callable[[Graph], Runner]) -> Run:
     then, other = executor(node.attrs["then_branch"]), executor(node.attrs["else_branch"])
 
     def run(inputs: Sequence[Any]) -> Sequence[Any]:
@@ -82,7 +89,7 @@ def _make_if(node: Node, executor: Callable[[Graph], Executor]) -> Run:
     return run
 
 
-def _make_loop(node: Node, executor: Callable[[Graph], Executor]) -> Run:
+def _make_loop(node: Node, executor: Callable[[Graph], Runner]) -> Run:
     body: Graph = node.attrs["body"]
     captures = int(node.attrs.get("captures", 0))
     carried = len(body.inputs) - 2 - captures
@@ -97,7 +104,7 @@ def _make_loop(node: Node, executor: Callable[[Graph], Executor]) -> Run:
         while going and (limit is None or number < limit):
             results = step.run([np.array(number, np.int64), np.array(going), *state, *outer])
             going = _truth(results[0], node)
-            state = results[1 : 1 + carried]
+            state = list(results[1 : 1 + carried])
             for made, result in zip(scanned, results[1 + carried :], strict=True):
                 made.append(result)
             number += 1
@@ -107,7 +114,7 @@ def _make_loop(node: Node, executor: Callable[[Graph], Executor]) -> Run:
     return run
 
 
-def _make_scan(node: Node, executor: Callable[[Graph], Executor]) -> Run:
+def _make_scan(node: Node, executor: Callable[[Graph], Runner]) -> Run:
     body: Graph = node.attrs["body"]
     captures = int(node.attrs.get("captures", 0))
     scans = int(node.attrs["num_scan_inputs"])
@@ -129,7 +136,7 @@ def _make_scan(node: Node, executor: Callable[[Graph], Executor]) -> Run:
         scanned: list[list[np.ndarray]] = [[] for _ in range(made_count)]
         for number in range(lengths.pop()):
             results = step.run([*state, *(np.ascontiguousarray(r[number]).reshape(r.shape[1:]) for r in rows), *outer])
-            state = results[:states]
+            state = list(results[:states])
             for made, result in zip(scanned, results[states:], strict=True):
                 made.append(result)
         stacked = []
@@ -163,3 +170,11 @@ def _stack(made: list[np.ndarray], type_: Any) -> np.ndarray:
     shape = type_.shape or () if isinstance(type_, TensorType) else ()
     dtype = type_.dtype if isinstance(type_, TensorType) else np.float32
     return np.empty((0, *(d if isinstance(d, int) else 0 for d in shape)), dtype)
+
+
+MAKERS: Mapping[str, Callable[[Node, Callable[[Graph], Runner]], Run]] = {
+    "If": _make_if,
+    "Loop": _make_loop,
+    "Scan": _make_scan,
+}
+"""Operator -> what makes the function that runs a node of it, given what runs its bodies."""

@@ -10,16 +10,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from autofusion.forks import renew_after_fork
 from autofusion.fusion.ledger import Ledger
 from autofusion.ir.graph import Graph
 from autofusion.ir.specialise import specialise
 from autofusion.ir.types import TensorType, Type, of_array
 from autofusion.lowering.lower import lower
 from autofusion.numerics import NotFinite, Numerics
+from autofusion.offers.guard import KernelFailure
 from autofusion.runtime.context import Context
 from autofusion.runtime.control import ControlPack
-from autofusion.runtime.forks import renew_after_fork
-from autofusion.runtime.guard import KernelFailure
 from autofusion.runtime.runner import PlanRunner
 from autofusion.runtime.split import Split, split
 
@@ -57,6 +57,8 @@ class Executor:
         self.graph = graph
         self._context = context
         self._stages: OrderedDict[Key, Stage] = OrderedDict()
+        self._last: tuple[list[Any], Stage] | None = None
+        """The stage that ran last, with the element types and shapes that it ran on."""
         self._exact: Executor | None = None
         self.renew_lock()
         renew_after_fork(self)
@@ -79,13 +81,23 @@ class Executor:
         """
         while True:
             try:
-                return act(self.stage(self.key(inputs)), inputs)
+                return act(self._stage_for(inputs), inputs)
             except NotFinite:
                 return self._without_approximations().attempt(inputs, act, replace_failing=replace_failing)
             except KernelFailure as failure:
                 if not replace_failing:
                     raise
                 self._recover(failure)
+
+    def _stage_for(self, inputs: Sequence[Any]) -> Stage:
+        """The plan for these inputs: at once if they are like those of the run before."""
+        given = [(x.dtype, x.shape) if isinstance(x, np.ndarray) else None for x in inputs]
+        last = self._last
+        if last is not None and last[0] == given:
+            return last[1]
+        stage = self.stage(self.key(inputs))
+        self._last = (given, stage)
+        return stage
 
     def _without_approximations(self) -> Executor:
         """The same graph, for runs in which an approximate kernel met what is not finite."""
@@ -96,8 +108,9 @@ class Executor:
 
     def _recover(self, failure: KernelFailure) -> None:
         """Do without the kernel that failed: every plan is made again without it when it is next needed."""
-        failure.pack.put_aside(failure.kernel, str(failure))
+        failure.pack.quarantine(failure.kernel, str(failure))
         with self._lock:
+            self._last = None
             self._stages.clear()
 
     def key(self, inputs: Sequence[Any]) -> Key:
@@ -115,6 +128,7 @@ class Executor:
     def stage(self, key: Key) -> Stage:
         """The plan for these input types, made if need be."""
         with self._lock:
+            self._last = None  # or that one would no longer be the last that was used
             found = self._stages.get(key)
             if found is None:
                 found = self._build(key)
@@ -129,17 +143,17 @@ class Executor:
             try:
                 return self._built(key)
             except KernelFailure as failure:
-                failure.pack.put_aside(failure.kernel, str(failure))
+                failure.pack.quarantine(failure.kernel, str(failure))
 
     def _built(self, key: Key) -> Stage:
         context = self._context
         types = {v.name: t for v, t in zip(self.graph.inputs, key, strict=True) if t is not None}
         graph = specialise(self.graph, types, context.evaluate)
         parts = split(graph)
-        fused, ledger = context.optimise(parts.head)
+        offers = context.offers(ControlPack(context))
+        fused, ledger = context.optimise(parts.head, offers)
         fused.sort()
-        packs = [*context.kernel_packs, ControlPack(context)]
-        plan = lower(fused, packs, context.target, context.price, context.kernel_switches)
+        plan = lower(fused, offers)
         runner = PlanRunner(plan, context.bind_context)
         tail = None if parts.tail is None else Executor(parts.tail, context)
         return Stage(runner, ledger, graph, parts, tail)

@@ -11,21 +11,25 @@ from typing import Any
 import numpy as np
 
 from autofusion.errors import KernelError
-from autofusion.ir.types import TensorType
+from autofusion.forks import renew_after_fork
+from autofusion.ir.types import TensorType, Type
 from autofusion.kernels.contract import BindContext, BoundStep, BufferKind, PythonKernel, Segment, TensorView
-from autofusion.lowering.plan import OutputSpec, Plan, Step
+from autofusion.lowering.plan import Plan, Step
+from autofusion.offers.guard import guarded
 from autofusion.runtime.arena import Arena
-from autofusion.runtime.forks import renew_after_fork
+
+STAGED_BYTES = 1 << 14
+"""Smaller arrays of the caller are copied: finding out where one lies takes longer than copying so few bytes."""
 
 
 class _Run:
-    """The caller's arrays and the objects of one run."""
+    """The arrays outside the arena, their addresses, and the objects of one run."""
 
     __slots__ = ("addresses", "arrays", "objects")
 
-    def __init__(self, arrays: list[np.ndarray], objects: dict[str, Any]) -> None:
+    def __init__(self, arrays: list[np.ndarray], addresses: list[int], objects: dict[str, Any]) -> None:
         self.arrays = arrays
-        self.addresses = [a.ctypes.data for a in arrays]
+        self.addresses = addresses
         self.objects = objects
 
 
@@ -39,6 +43,9 @@ class PlanRunner:
     def __init__(self, plan: Plan, context: BindContext) -> None:
         self.plan = plan
         self._arena = Arena(plan.arena_bytes)
+        self._staged = [_staging(t) for t in plan.external]
+        """Memory for the small ones of the caller's arrays, by slot; None for those that are used where they lie."""
+        self._addresses = [0 if a is None else int(a.ctypes.data) for a in self._staged]
         self.renew_lock()
         renew_after_fork(self)
         self._parts = self._bind(context)
@@ -54,10 +61,7 @@ class PlanRunner:
         def flush() -> None:
             if not group:
                 return
-            pack = group[0][0].pack
-            segment = pack.assemble([b for _, b in group], self._arena, context.target)
-            if segment is None:
-                raise KernelError(f"kernel pack '{pack.name}' bound kernels that are not callable, but assembles none")
+            segment = guarded(group[0][0].pack).assemble([b for _, b in group], self._arena, context.target)
             parts.append(_SegmentPart([s for s, _ in group], segment))
             group.clear()
 
@@ -77,55 +81,73 @@ class PlanRunner:
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Run on the graph's inputs, in order; return its outputs. Output arrays are new at each run."""
-        run = self._start(inputs)
         with self._lock:
+            run = self._start(inputs)
             for part in self._parts:
                 part.run(run)
-        return [self._result(spec, run) for spec in self.plan.outputs]
+            return self._results(run)
 
     def run_timed(self, inputs: Sequence[Any]) -> tuple[list[Any], list[tuple[Step, float]]]:
         """Like ``run``; also return the seconds of every step, in order."""
-        run = self._start(inputs)
         times: list[tuple[Step, float]] = []
         with self._lock:
+            run = self._start(inputs)
             for part in self._parts:
                 times += part.run_timed(run)
-        return [self._result(spec, run) for spec in self.plan.outputs], times
+            return self._results(run), times
 
     def run_watched(self, inputs: Sequence[Any], wanted: Collection[int], watch: Watch) -> list[Any]:
         """Like ``run``; call ``watch`` with the operands and results of the steps numbered ``wanted``, as they pass.
 
         The same kernels run on the same memory, so the outputs are the same to the last bit.
         """
-        run = self._start(inputs)
         first = 0
         with self._lock:
+            run = self._start(inputs)
             for part in self._parts:
                 part.run_watched(run, self._arena, first, wanted, watch)
                 first += len(part.steps)
-        return [self._result(spec, run) for spec in self.plan.outputs]
+            return self._results(run)
 
     def _start(self, inputs: Sequence[Any]) -> _Run:
-        arrays: list[np.ndarray] = []
+        """The arrays of a run, with the lock held: small inputs are copied, and memory for the outputs is found."""
         objects: dict[str, Any] = {}
+        arrays: list[Any] = self._staged.copy()
+        addresses = self._addresses.copy()
         for value, slot, given in zip(self.plan.graph.inputs, self.plan.input_slots, inputs, strict=True):
             if slot < 0:
                 objects[value.name] = given
+            elif arrays[slot] is None:
+                arrays[slot] = array = np.require(given, requirements=("C", "A"))
+                addresses[slot] = array.ctypes.data
             else:
-                arrays.append(np.require(given, requirements=("C", "A")))
-        for type_ in self.plan.external[len(arrays) :]:
-            assert isinstance(type_, TensorType)
-            arrays.append(_empty(type_))
-        return _Run(arrays, objects)
+                arrays[slot][...] = given
+        for slot, array in enumerate(arrays):
+            if array is None:
+                arrays[slot] = array = _empty(self.plan.external[slot])
+                addresses[slot] = array.ctypes.data
+        return _Run(arrays, addresses, objects)
 
-    @staticmethod
-    def _result(spec: OutputSpec, run: _Run) -> Any:
-        if spec.constant is not None:
-            return spec.constant.copy()
-        return run.objects[spec.result] if spec.slot < 0 else run.arrays[spec.slot]
+    def _results(self, run: _Run) -> list[Any]:
+        results: list[Any] = []
+        for spec in self.plan.outputs:
+            if spec.constant is not None:
+                results.append(spec.constant.copy())
+            elif spec.slot < 0:
+                results.append(run.objects[spec.result])
+            else:
+                array = run.arrays[spec.slot]
+                results.append(array if self._staged[spec.slot] is None else array.copy())
+        return results
 
 
-def _empty(type_: TensorType) -> np.ndarray:
+def _staging(type_: Type) -> np.ndarray | None:
+    assert isinstance(type_, TensorType)
+    return _empty(type_) if type_.nbytes <= STAGED_BYTES else None
+
+
+def _empty(type_: Type) -> np.ndarray:
+    assert isinstance(type_, TensorType)
     try:
         return np.empty(type_.static_shape, type_.dtype)
     except (MemoryError, ValueError) as error:
@@ -165,20 +187,29 @@ class _PythonPart:
     def __init__(self, step: Step, kernel: PythonKernel, arena: Arena) -> None:
         self.step, self.steps = step, [step]
         self._kernel, self._arena = kernel, arena
-        self._inputs = [self._fixed(v) for v in step.inputs]
-        self._outputs = [self._fixed(v) for v in step.outputs]
+        self._inputs = [self._reader(v) for v in step.inputs]
+        self._outputs = [self._reader(v) for v in step.outputs]
 
-    def _fixed(self, view: TensorView | None) -> np.ndarray | None:
-        if view is None or view.buffer.kind is BufferKind.EXTERNAL:
-            return None
-        return self._arena.array(view, ())
+    def _reader(self, view: TensorView | None) -> Callable[[_Run], Any]:
+        """What finds the array of a view in a run."""
+        if view is None:
+            return lambda run: None
+        if view.buffer.kind is not BufferKind.EXTERNAL:
+            fixed = self._arena.array(view, ())
+            return lambda run: fixed
+        slot, shape, arena = view.buffer.slot, view.shape, self._arena
+        if not (view.is_dense and view.offset == 0):
+            return lambda run: arena.array(view, run.arrays)
+
+        def whole(run: _Run) -> np.ndarray:
+            array = run.arrays[slot]
+            return array if array.shape == shape else arena.array(view, run.arrays)
+
+        return whole
 
     def operands(self, run: _Run) -> list[Any]:
         """The operand arrays and objects."""
-        operands: list[Any] = [
-            fixed if fixed is not None or view is None else self._arena.array(view, run.arrays)
-            for fixed, view in zip(self._inputs, self.step.inputs, strict=True)
-        ]
+        operands: list[Any] = [read(run) for read in self._inputs]
         for index, name in self.step.objects:
             operands[index] = run.objects[name]
         return operands
@@ -187,21 +218,23 @@ class _PythonPart:
         results = self._kernel(self.operands(run))
         step = self.step
         wanted = len(step.results) or len(step.outputs)
-        if len(results) != wanted:
-            raise KernelError(
-                f"kernel '{step.kernel}' returned {len(results)} results for {step.node.label}, expected {wanted}"
-            )
+        if not isinstance(results, list | tuple) or len(results) != wanted:
+            count = len(results) if isinstance(results, list | tuple) else type(results).__name__
+            raise self._failure(f"returned {count} results, expected {wanted}")
         if step.results:
             run.objects.update(zip(step.results, results, strict=True))
             return
-        for fixed, view, result in zip(self._outputs, step.outputs, results, strict=True):
-            target = fixed if fixed is not None else self._arena.array(view, run.arrays)
-            if target.shape != result.shape or target.dtype != result.dtype:
-                raise KernelError(
-                    f"kernel '{step.kernel}' returned {result.dtype}{list(result.shape)} for {step.node.label}, "
-                    f"expected {target.dtype}{list(target.shape)}"
-                )
+        for find, result in zip(self._outputs, results, strict=True):
+            target = find(run)
+            if not isinstance(result, np.ndarray) or target.shape != result.shape or target.dtype != result.dtype:
+                is_array = isinstance(result, np.ndarray)
+                found = f"{result.dtype}{list(result.shape)}" if is_array else type(result).__name__
+                raise self._failure(f"returned {found}, expected {target.dtype}{list(target.shape)}")
             target[...] = result
+
+    def _failure(self, what: str) -> KernelError:
+        step = self.step
+        return guarded(step.pack).failure(step.offer.kernel, step.node.label, what)
 
     def run_timed(self, run: _Run) -> Iterable[tuple[Step, float]]:
         start = time.perf_counter()

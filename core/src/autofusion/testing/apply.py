@@ -16,18 +16,20 @@ import numpy as np
 from autofusion.cost.detect import detect
 from autofusion.cost.model import CostModel
 from autofusion.errors import KernelError
-from autofusion.fusion.kernels import Kernels
 from autofusion.fusion.ledger import Ledger, Verdict
 from autofusion.fusion.optimise import fuse, prepare
 from autofusion.ir.graph import FUSED, Graph, Node, Value
 from autofusion.ir.verify import verify
-from autofusion.kernels.contract import BindContext, KernelPack, Offer, Operand, constant_view
+from autofusion.kernels.contract import BindContext, KernelPack, Offer, Operand
+from autofusion.kernels.evaluation import run_by_reference
 from autofusion.kernels.target import Target
 from autofusion.kinds import FusedKind
+from autofusion.offers.ask import Offers
 from autofusion.options import Options
 from autofusion.plugins.registry import default_registry
 from autofusion.refusal import Refusal
 from autofusion.rules.rule import RulePack
+from autofusion.runtime.control import MAKERS
 
 
 @functools.cache
@@ -37,20 +39,19 @@ def this_target() -> Target:
 
 
 @functools.cache
-def oracle() -> KernelPack:
-    """The installed pack that runs operators by the book; raise PluginError if there is none."""
-    return default_registry().oracle(this_target())
+def installed_reference() -> KernelPack:
+    """The installed reference kernels; raise PluginError if there are none."""
+    return default_registry().reference_pack(this_target())
 
 
 def run_node(node: Node, operands: Sequence[Any]) -> list[Any]:
-    """The results of ``node`` by the book (a fused node: by its body); KernelError if the oracle does not run it."""
-    offers = oracle().offer(node, this_target())
-    if isinstance(offers, Refusal):
-        raise KernelError(f"pack '{oracle().name}' cannot run {node.label} ({node.op}): {offers.reason}")
-    views = [constant_view(x) if isinstance(x, np.ndarray) else None for x in operands]
-    kernel = offers[0].bind(BindContext(this_target(), {}), views, [])
+    """The results of ``node`` by the reference kernels (a fused node or control flow: by its bodies); KernelError if
+    they do not run it.
+    """
+    if node.op in MAKERS:
+        return list(MAKERS[node.op](node, _Body)(operands))
     with np.errstate(all="ignore"):
-        return list(kernel(list(operands)))
+        return list(run_by_reference(installed_reference(), node, list(operands), BindContext(this_target(), {})))
 
 
 def run_by_the_book(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:
@@ -61,6 +62,17 @@ def run_by_the_book(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:
         operands = [None if v is None else v.const if v.const is not None else values[v] for v in node.inputs]
         values |= dict(zip(node.outputs, run_node(node, operands), strict=False))
     return [v.const if v.const is not None else values[v] for v in graph.outputs]
+
+
+class _Body:
+    """A body of control flow, run by the book."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """The results for ``inputs``."""
+        return run_by_the_book(self._graph, dict(zip((v.name for v in self._graph.inputs), inputs, strict=True)))
 
 
 class FreeKernels:
@@ -116,7 +128,7 @@ def apply_rules(graph: Graph, packs: Sequence[RulePack], options: Options | None
     kinds = [kind for pack in packs for kind in pack.kinds]
     if kinds:
         target = this_target()
-        fuse(found, packs, Kernels([FreeKernels(kinds)], target, CostModel(target)), options, ledger)
+        fuse(found, packs, Offers([FreeKernels(kinds)], target, CostModel(target)), options, ledger)
     found.sort()
     verify(found)
     return Applied(found, ledger)

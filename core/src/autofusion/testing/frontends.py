@@ -21,7 +21,7 @@ from autofusion.ir.verify import verify
 from autofusion.plugins.registry import Registry, default_registry
 from autofusion.runtime.compile import compile as compile_model
 from autofusion.testing import numbers
-from autofusion.testing.apply import oracle
+from autofusion.testing.apply import installed_reference
 from autofusion.testing.golden import random_inputs
 from autofusion.testing.standard import StandardTests
 
@@ -130,7 +130,7 @@ class FrontendTests(StandardTests):
         inputs = model.inputs or random_inputs(graph, model.sizes)
         expected = self._expected(model, inputs)
         # A session without rules, on the reference kernels alone: it also runs control flow.
-        by_the_book = compile_model(graph, level="off", registry=Registry.of(kernel_packs=[oracle()]))
+        by_the_book = compile_model(graph, level="off", registry=Registry.of(kernel_packs=[installed_reference()]))
         self._compare(graph, list(by_the_book.run(inputs).values()), expected, model)
 
     def test_levels(self, model: Model) -> None:

@@ -98,7 +98,7 @@ def check_golden(case: GoldenCase, packs: Sequence[RulePack], run: RunGraph) -> 
     """Rewrite the graph with the rules of ``packs``; raise AssertionError if anything is not as the file says."""
     constants = SeededConstants()
     graph = from_text(case.before, constants)
-    infer_graph(graph)
+    infer_graph(graph, bodies=True)
     verify(graph)
     if case.fuses:
         applied = apply_rules(graph, packs)

@@ -16,9 +16,9 @@ import numpy as np
 from autofusion.errors import AutofusionError
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.infer import infer_graph
+from autofusion.ir.operators import is_commutative
 from autofusion.ir.types import TensorType, Type
 from autofusion.ir.verify import verify
-from autofusion.rules.pattern import COMMUTATIVE
 
 Named = tuple[str, Graph]
 """What was changed, and the graph."""
@@ -140,7 +140,7 @@ class _Swapped(Rebuild):
 
 def spellings(graph: Graph) -> Iterator[Named]:
     """The same computation, written otherwise: operands of commutative operators in the other order."""
-    commutative = [n for n in graph.nodes if n.op in COMMUTATIVE and len(n.inputs) == 2]
+    commutative = [n for n in graph.nodes if is_commutative(n.op) and len(n.inputs) == 2]
     for node in commutative:
         yield from _made(f"operands of {node.label} swapped", _Swapped([node]).of(graph))
     if len(commutative) > 1:

@@ -45,7 +45,7 @@ class Site:
 def static_graph(case: GoldenCase) -> Graph | None:
     """The graph of a golden case with the sizes that it states, 2 for others."""
     graph = from_text(case.before, SeededConstants())
-    infer_graph(graph)
+    infer_graph(graph, bodies=True)
     for node in graph.nodes:
         node.origin = node.origin or (node.name,)
     return with_sizes(graph, case.sizes, 2) if is_open(graph) else graph

@@ -109,7 +109,7 @@ def step_data(step: Step) -> dict[str, Any]:
 
 def refusals(step: Step) -> list[tuple[str, str]]:
     """(pack, reason) of the packs that would not run the step; that core's own runs control flow only goes unsaid."""
-    return [(pack, reason) for pack, reason in step.refusals if pack != ControlPack.name]
+    return [(pack.name, refusal.reason) for pack, refusal in step.refusals if pack.name != ControlPack.name]
 
 
 # ---- the whole model as text ------------------------------------------------------------------------------------

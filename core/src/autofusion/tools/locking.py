@@ -3,39 +3,48 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import importlib.metadata as metadata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from packaging.utils import canonicalize_name
 
-import autofusion
 from autofusion.cost.store import current
 from autofusion.errors import OptionError, PluginError, nearest
 from autofusion.fusion.rule_switches import Switches
 from autofusion.options import SETTINGS, Options, merge, plain, state
 from autofusion.plugins.digest import content_digest
-from autofusion.plugins.lock import Lock, Pin, read, to_text
+from autofusion.plugins.lock import CORE, Lock, Pin, provided, read, requirements, to_text
 from autofusion.plugins.records import Status
 from autofusion.plugins.registry import Registry
 from autofusion.runtime.config import read_settings
 
 
-def write(path: Path, upgrade: Sequence[str] = (), settings: Mapping[str, Any] | None = None) -> tuple[Lock, list[str]]:
+def write(
+    path: Path,
+    upgrade: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
+    remove: Sequence[str] = (),
+) -> tuple[Lock, list[str]]:
     """Write the lock at ``path``; return it, and what changed in it, as sentences.
 
-    ``upgrade`` names distributions to take over alone. ``settings`` are those of ``autofusion.compile``; where they say
+    ``upgrade`` names distributions to take over alone (``autofusion`` is the core), ``remove`` some to take out.
+    ``settings`` are those of ``autofusion.compile``; where they say
     nothing, an existing lock's stay. Raises PluginError if an installed pack does not load: a lock of a broken
     environment would be one that nobody can keep to.
     """
     old = read(path) if path.exists() else None
-    if upgrade and old is None:
-        raise PluginError(f"there is no lock '{path}' to upgrade; 'autofusion lock -o {path}' writes one")
+    if (upgrade or remove) and old is None:
+        raise PluginError(f"there is no lock '{path}' to change; 'autofusion lock -o {path}' writes one")
     registry = Registry()
     found = {pin.dist: pin for pin in _pins(registry)}
-    if upgrade:
+    if upgrade or remove:
         assert old is not None
         lock = old
+        for name in remove:
+            lock = lock.without(name)
         for name in upgrade:
             dist = canonicalize_name(name)
             if dist not in found:
@@ -45,7 +54,7 @@ def write(path: Path, upgrade: Sequence[str] = (), settings: Mapping[str, Any] |
     else:
         pins = tuple(found[dist] for dist in sorted(found))
         fusion = _fusion(registry, settings or {}, old)
-        lock = Lock(autofusion.__version__, pins, fusion, dataclasses.asdict(current()), path)
+        lock = Lock(pins, fusion, dataclasses.asdict(current()), path)
     text = to_text(lock)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -57,10 +66,10 @@ def _pins(registry: Registry) -> list[Pin]:
     if bad:
         lines = "".join(f"\n  {line}" for line in bad)
         raise PluginError(f"packs that do not load cannot be locked; repair or uninstall them:{lines}")
-    pins: dict[str, Pin] = {}
+    pins = {CORE: _pin(CORE)}
     for record in registry.records:
-        pin = pins.get(record.dist) or Pin(record.dist, record.version, content_digest(record.dist))
-        provides = (*pin.provides, f"{record.group.removeprefix('autofusion.')}:{record.name}")
+        pin = pins.get(record.dist) or _pin(record.dist)
+        provides = (*pin.provides, provided(record))
         emits, implements = dict(pin.emits), dict(pin.implements)
         for item in registry.provided(record.group, record.name):
             if record.group == "autofusion.rules":
@@ -69,6 +78,10 @@ def _pins(registry: Registry) -> list[Pin]:
                 implements |= {kind.name: kind.version for kind in item.kinds}
         pins[record.dist] = dataclasses.replace(pin, provides=provides, emits=emits, implements=implements)
     return list(pins.values())
+
+
+def _pin(dist: str) -> Pin:
+    return Pin(dist, metadata.version(dist), content_digest(dist), requires=requirements(dist))
 
 
 def _fusion(registry: Registry, settings: Mapping[str, Any], old: Lock | None) -> dict[str, Any]:
@@ -86,8 +99,6 @@ def changes(old: Lock | None, new: Lock) -> list[str]:
         return [f"{pin.dist} {pin.version}" for pin in new.pins]
     before, after = {p.dist: p for p in old.pins}, {p.dist: p for p in new.pins}
     told = []
-    if old.core != new.core:
-        told.append(f"autofusion {old.core} -> {new.core}")
     for dist in sorted(before.keys() | after.keys()):
         was, now = before.get(dist), after.get(dist)
         if was is None or now is None:
@@ -96,8 +107,38 @@ def changes(old: Lock | None, new: Lock) -> list[str]:
             told.append(f"{dist} {was.version} -> {now.version}")
         elif was.digest != now.digest:
             told.append(f"{dist} {now.version}: other content ({was.digest[:19]} -> {now.digest[:19]})")
+        if was is not None and now is not None:
+            moved = [n for n in now.requires if was.requires.get(n) != now.requires[n]]
+            told += [f"{n}, for {dist}: {was.requires.get(n, 'nothing')} -> {now.requires[n]}" for n in sorted(moved)]
     if dict(old.fusion) != dict(new.fusion):
         told.append("rule switches and priorities changed")
     if dict(old.target) != dict(new.target):
         told.append("the machine changed")
     return told
+
+
+def requirements_file(lock: Lock, wheels: Path) -> str:
+    """A requirements file with hashes of everything that ``lock`` pins, for ``pip install --require-hashes -r``.
+
+    ``wheels`` is a folder with the archives to install (as ``pip download`` and ``uv build`` fill it); their hashes are
+    taken. Raises OptionError, naming all that lack, if it does not have every distribution in its locked version.
+    """
+    wanted: dict[str, str] = {}
+    for pin in lock.pins:
+        wanted |= {pin.dist: pin.version, **pin.requires}
+    found: dict[str, list[str]] = {}
+    for file in sorted(wheels.iterdir()) if wheels.is_dir() else ():
+        parts = file.name.removesuffix(".tar.gz").removesuffix(".whl").split("-")
+        if len(parts) >= 2 and file.suffix in (".whl", ".gz"):
+            key = f"{canonicalize_name(parts[0])}=={parts[1]}"
+            found.setdefault(key, []).append(hashlib.sha256(file.read_bytes()).hexdigest())
+    missing = [f"{name}=={version}" for name, version in wanted.items() if f"{name}=={version}" not in found]
+    if missing:
+        raise OptionError(
+            f"folder '{wheels}' lacks {', '.join(sorted(missing))}; 'pip download -d {wheels} NAME==VERSION' fills it"
+        )
+    lines = []
+    for name, version in sorted(wanted.items()):
+        hashes = "".join(f" \\\n    --hash=sha256:{each}" for each in found[f"{name}=={version}"])
+        lines.append(f"{name}=={version}{hashes}")
+    return "\n".join(lines) + "\n"

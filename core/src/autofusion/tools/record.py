@@ -100,8 +100,10 @@ def kernels(session: Session) -> dict[str, str]:
 
 def _by_framework(path: Path, feeds: Mapping[str, Any], settings: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The outputs by the model's own framework; None where that is not installed, or does not take the model."""
+    registry = default_registry()
     try:
-        return default_registry().frontend_for(path).reference(path, LoadOptions.of(settings))(feeds)
+        frontend = registry.frontend_for(path)
+        return frontend.reference(path, LoadOptions.of(settings, registry.converters(frontend.name)))(feeds)
     except AutofusionError:
         return None
 

@@ -14,7 +14,7 @@ import pytest
 
 import autofusion as af
 from autofusion.errors import InputError, OptionError
-from autofusion.frontends import LoadOptions
+from autofusion.frontends import LoadOptions, UnsupportedOperatorError
 from autofusion.ir.graph import Graph
 from autofusion.ir.verify import verify
 from autofusion.tools.export import export
@@ -128,15 +128,22 @@ def test_loops_carry_only_what_changes() -> None:
     assert len(loop.outputs) == 3 and loop.attrs["captures"] >= 1
 
 
-def test_converters_of_other_packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delitem(registry._TABLE, "Mish")
+def test_converters_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Mish" in registry.TABLE
+    monkeypatch.delitem(registry.TABLE._entries, "Mish")
 
     class Added:
-        def find(self, primitive: str) -> Any:
-            return (lambda call: call.emit("Mish", call.tensor(0))) if primitive == "Mish" else None
+        names = ("Mish",)
 
-    monkeypatch.setattr(registry, "added", Added)
-    assert any(node.op == "Mish" for node in load("activations").nodes)
+        def find(self, primitive: str) -> Any:
+            return (lambda call: call.emit("Mish", call.operand(0))) if primitive == "Mish" else None
+
+        def failure(self, primitive: str) -> str:
+            return ""
+
+    assert any(node.op == "Mish" for node in load("activations", converters=Added()).nodes)
+    with pytest.raises(UnsupportedOperatorError, match=r"'Mish'.*autofusion.converters.mindspore"):
+        load("activations")
 
 
 def test_oracle_runs_mindspore() -> None:

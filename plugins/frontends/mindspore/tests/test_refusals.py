@@ -30,7 +30,7 @@ IMAGE, W = floats(2, 3, 6, 5), floats(4, 3, 3, 3)
         ("Conv2D", (IMAGE,), {"pad_mode": "valid"}, "operand 1 is missing"),
         ("Conv2D", (IMAGE, floats(4, 2, 3, 3)), {"pad_mode": "valid", "stride": (1, 1, 1, 1)}, "Conv"),
         ("Reshape", (X, (5, 5)), {}, "Reshape"),
-        ("Transpose", (X, (0, 3, 1)), {}, "axis 3 is none of a tensor of rank 3"),
+        ("Transpose", (X, (0, 3, 1)), {}, "axis 3 is out of range for 'x0' of rank 3"),
         ("Transpose", (X, np.int64([0, 2, 1])), {}, "must be known when the model is loaded"),
         ("Cast", (X, 99), {}, "element type 99"),
         ("Dropout", (X, 0.5, 0, 0), {}, r"export the network with set_train\(False\)"),

@@ -80,7 +80,7 @@ def test_packed_and_empty_external_data(tmp_path: Path) -> None:
         ({"location": "w.bin", "offset": "4"}, "bytes 4 to 16 of 'w.bin', which has 12 bytes"),
         ({"location": "w.bin", "offset": "-4"}, "bytes -4"),
         ({"location": "w.bin", "length": "8"}, "8 bytes of external data"),
-        ({"location": "w.bin", "offset": "four"}, "no number"),
+        ({"location": "w.bin", "offset": "four"}, "not a number"),
     ],
 )
 def test_external_data_that_is_refused(tmp_path: Path, entries: dict[str, str], message: str) -> None:
@@ -154,7 +154,7 @@ def _whole() -> bytes:
         (bytes(range(256)), "not an ONNX model", False),
     ],
 )
-def test_files_that_are_no_models(tmp_path: Path, content: bytes, said: str, recognised: bool) -> None:
+def test_files_that_are_not_models(tmp_path: Path, content: bytes, said: str, recognised: bool) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(content)
     assert FRONTEND.recognises(path) is recognised
@@ -176,3 +176,14 @@ def test_whole_file_is_recognised(tmp_path: Path) -> None:
     path.write_bytes(_whole())
     assert FRONTEND.recognises(path)
     assert onnx.load(path).graph.node
+
+
+def test_what_leads_to_a_model_is_said_before_anything_is_refused(tmp_path: Path) -> None:
+    archive = tmp_path / "net.pt"
+    with zipfile.ZipFile(archive, "w") as made:
+        made.writestr("net/data.pkl", b"")
+    assert "torch.onnx.export" in str(FRONTEND.advise(archive))
+    text = tmp_path / "net.txt"
+    text.write_text("ir_version: 8")
+    assert "onnx.save" in str(FRONTEND.advise(text))
+    assert FRONTEND.advise(tmp_path / "nothing") is None

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx_models import load, model, run
 
-from autofusion.errors import ModelError, OptionError
+from autofusion.errors import ModelError, OptionError, UnsupportedOperatorError
 from autofusion.frontends import LoadOptions
 from autofusion_frontend_onnx.frontend import OnnxFrontend
 
@@ -210,22 +210,22 @@ def test_custom_operators_stay_opaque() -> None:
 
 def test_registered_converter_of_another_domain() -> None:
     from autofusion_frontend_onnx.call import Call
-    from autofusion_frontend_onnx.registry import find_converter, register_converter
+    from autofusion_frontend_onnx.registry import TABLE, converter
 
     def double(call: Call) -> Any:
-        return call.result("Mul", [call.required(0), call.like(2.0, call.required(0))], {})
+        return call.result("Mul", [call.operand(0), call.like(2.0, call.operand(0))], {})
 
-    register_converter("test.double", "Double", double, since=2, before=5)
-    assert [find_converter("test.double", "Double", v) for v in (1, 2, 4, 5)] == [None, double, double, None]
+    converter("Double", domain="test.double", since=2, before=5)(double)
+    assert [TABLE.find("test.double::Double", v) for v in (1, 2, 4, 5)] == [None, double, double, None]
     source = model([node("Double", ["x"], ["y"], domain="test.double")], X, ["y"], domains={"test.double": 3})
     assert run(load(source), X)[0][0, 0] == 2
 
 
 def test_converter_of_an_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from autofusion_frontend_onnx.registry import added
+    from autofusion.plugins.converters import InstalledConverters
 
     (tmp_path / "odd_ops.py").write_text(
-        "def negated(call):\n    return call.result('Neg', [call.required(0)], {})\n"
+        "def negated(call):\n    return call.result('Neg', [call.operand(0)], {})\n"
         "def broken(call):\n    return call.attrs['nothing']\n"
     )
     info = tmp_path / "odd_ops-1.0.dist-info"
@@ -234,15 +234,13 @@ def test_converter_of_an_installed_package(tmp_path: Path, monkeypatch: pytest.M
     points = "[autofusion.converters.onnx]\nodd.ops::Negated = odd_ops:negated\nodd.ops::Broken = odd_ops:broken\n"
     (info / "entry_points.txt").write_text(points)
     monkeypatch.syspath_prepend(tmp_path)
-    added.cache_clear()
-    try:
-        source = model([node("Negated", ["x"], ["y"], "n", domain="odd.ops")], X, ["y"], domains={"odd.ops": 1})
-        assert np.array_equal(run(load(source), X)[0], -X["x"])
-        source = model([node("Broken", ["x"], ["y"], "n", domain="odd.ops")], X, ["y"], domains={"odd.ops": 1})
-        with pytest.raises(ModelError, match=r"node 'n' .*Broken.*nothing"):
-            load(source)
-    finally:
-        added.cache_clear()
+    converters = InstalledConverters("onnx", {})
+    source = model([node("Negated", ["x"], ["y"], "n", domain="odd.ops")], X, ["y"], domains={"odd.ops": 1})
+    assert np.array_equal(run(load(source, converters=converters), X)[0], -X["x"])
+    assert load(source).nodes[0].op == "odd.ops::Negated", "it stays opaque where nothing is added"
+    source = model([node("Broken", ["x"], ["y"], "n", domain="odd.ops")], X, ["y"], domains={"odd.ops": 1})
+    with pytest.raises(ModelError, match=r"node 'n' .*Broken.*nothing"):
+        load(source, converters=converters)
 
 
 def test_cut_at_chosen_inputs_and_outputs() -> None:
@@ -275,3 +273,17 @@ def test_reference_runs_the_model_itself(tmp_path: Path) -> None:
     assert np.array_equal(cut({"a": X["x"]})["y"], -X["x"])
     with pytest.raises(ModelError, match="cannot be run"):
         frontend.reference(path, LoadOptions())({"x": np.ones(3, np.int8)})
+
+
+def test_all_unknown_operators_are_named_at_once() -> None:
+    then = helper.make_graph([helper.make_node("Inner", [], ["t"])], "then", [], [onnx.ValueInfoProto(name="t")])
+    other = helper.make_graph([helper.make_node("Frob", [], ["e"])], "else", [], [onnx.ValueInfoProto(name="e")])
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Frob", ["a"], ["b"]),
+        helper.make_node("Widget", ["b"], ["c"]),
+        helper.make_node("If", ["x"], ["d"], then_branch=then, else_branch=other),
+        helper.make_node("Custom", ["d"], ["y"], domain="my.ops"),
+    ]
+    with pytest.raises(UnsupportedOperatorError, match=r"operators of the model are unknown: Frob .*Inner .*Widget"):
+        load(model(nodes, {"x": np.zeros(2, np.float32)}, ["y"], domains={"my.ops": 1}))

@@ -285,11 +285,11 @@ def test_expand_dims_and_pad() -> None:
 
 def test_form_that_is_not_known_stays_opaque() -> None:
     operands = {"x": f32(1, 3, 8), "w": f32(8, 24), "b": f32(24)}
-    node = helper.make_node("Attention", list(operands), ["y"], domain="com.microsoft", num_heads=2, do_rotary=1)
-    from onnx_models import load
-
-    graph = load(model([node], operands, ["y"], domains={"com.microsoft": 1}))
-    assert [n.op for n in graph.nodes] == ["com.microsoft::Attention"]
+    source = helper.make_node("Attention", list(operands), ["y"], domain="com.microsoft", num_heads=2, do_rotary=1)
+    graph = load(model([source], operands, ["y"], domains={"com.microsoft": 1}))
+    (node,) = graph.nodes
+    assert node.op == "com.microsoft::Attention"
+    assert node.attrs["not_converted"] == "rotary embeddings and shared caches are not supported"
 
 
 @pytest.mark.parametrize("rotary", [0, 1])

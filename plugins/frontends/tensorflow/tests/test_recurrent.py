@@ -12,6 +12,8 @@ import numpy as np  # noqa: E402
 from tf_graphs import check, frozen, specs_of  # noqa: E402
 from tf_operators import Cases, normal  # noqa: E402
 
+from autofusion.tools.explain import plans  # noqa: E402
+
 pytestmark = pytest.mark.tensorflow
 
 raw = tf.raw_ops
@@ -78,3 +80,28 @@ def test_layer_becomes_the_operator(tmp_path: Path) -> None:
     function, _ = CASES[f"BlockLSTMV2_True_-1.0_{STEPS}_1"]
     session = check(frozen(tmp_path / "m.pb", function, specs_of([SEQUENCE])), {"x0": SEQUENCE})
     assert [node.op for node in session.graph.nodes if node.op in ("LSTM", "Scan", "Loop")] == ["LSTM"]
+
+
+LAYERS = {
+    "lstm": lambda: tf.keras.layers.LSTM(6),
+    "lstm_sequence": lambda: tf.keras.layers.LSTM(6, return_sequences=True, go_backwards=True),
+    "lstm_with_state": lambda: tf.keras.layers.LSTM(6, return_sequences=True, return_state=True),
+    "lstm_both_ways": lambda: tf.keras.layers.Bidirectional(tf.keras.layers.LSTM(4, return_sequences=True)),
+    "gru": lambda: tf.keras.layers.GRU(6),
+    "gru_resets_first": lambda: tf.keras.layers.GRU(6, reset_after=False, return_sequences=True),
+}
+
+
+@pytest.mark.parametrize("steps", [7, None], ids=["static", "free"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_keras_layer_becomes_the_operator(name: str, steps: int | None, tmp_path: Path) -> None:
+    layer, x = LAYERS[name](), normal(2, 7, 5)
+    layer(x)
+    for weight in layer.weights:
+        weight.assign(normal(*weight.shape) * 0.7)
+    specs = [tf.TensorSpec((None, steps, 5), tf.float32, "x0")]
+    session = check(frozen(tmp_path / "m.pb", lambda x: layer(x), specs), {"x0": x})
+    kernels = [str(step.kernel) for plan in plans(session) for step in plan.steps]
+    wanted = "cpu:recurrent.gru" if "gru" in name else "cpu:recurrent.lstm"
+    assert kernels.count(wanted) == (2 if "both" in name else 1)
+    assert not any("loop" in kernel for kernel in kernels)

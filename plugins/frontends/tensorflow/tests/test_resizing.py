@@ -40,3 +40,10 @@ def test_resizing_is_exact_whatever_is_known(op: str, known: str, form: str | No
             x = rng.standard_normal((2, rows, columns, 3)).astype(np.float32)
             feeds = {"x0": x} | ({} if known in ("wanted", "both") else {"x1": np.int32(size)})
             check(path, feeds, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["lanczos3", "lanczos5"])
+def test_lanczos_of_a_free_batch(mode: str, tmp_path: Path) -> None:
+    layer = tf.keras.layers.Resizing(7, 5, interpolation=mode)
+    path = frozen(tmp_path / "model.pb", lambda x: layer(x), [tf.TensorSpec((None, 9, 8, 3), tf.float32, "x0")])
+    check(path, {"x0": np.random.default_rng(0).random((2, 9, 8, 3), np.float32)})

@@ -10,6 +10,7 @@ from kernel_harness import make_node
 from autofusion.ir.infer import infer_node
 from autofusion_kernels_cpu.attention import kernel as attention
 from autofusion_kernels_cpu.attention.problem import attention_of
+from autofusion_kernels_cpu.codegen.epilogue import Epilogue, OperandKind
 from autofusion_kernels_cpu.codegen.isa import ISAS
 from autofusion_kernels_cpu.codegen.pointwise_ops import OPS
 from autofusion_kernels_cpu.codegen.region import region_of
@@ -41,8 +42,8 @@ OPERANDS = {
 ATTRIBUTES = {"Cast": {"to": np.dtype(np.float16)}, "BitShift": {"direction": "LEFT"}, "Mod": {"fmod": 1}}
 
 
-def assembles(module):
-    assert len(jit().object_code(module)) > 200
+def assembles(kernel):
+    assert len(jit().object_code(kernel.module())) > 200
 
 
 @every_isa
@@ -55,7 +56,7 @@ def test_pointwise(op, isa):
     infer_node(node)
     region = region_of(node)
     assert not isinstance(region, str), region
-    assembles(pointwise.build(region, pointwise.Form((pointwise.VECTOR,) * len(region.leaves)), isa))
+    assembles(pointwise.build(region, pointwise.Structure((pointwise.VECTOR,) * len(region.leaves)), isa))
 
 
 @every_isa
@@ -65,9 +66,9 @@ def test_matmul(source, isa):
     node = fused("matmul", lambda b, a, w, c: b("Gelu", b("Add", b("MatMul", a, w), c)), [a, w, w[0]])
     product = product_of(node)
     assert not isinstance(product, str), product
-    epilogue = matmul.Epilogue(product.region, (matmul.VECTOR,), product.anchor.output)
+    epilogue = Epilogue(product.region, (OperandKind.TENSOR,), product.anchor.output)
     for rows in (1, 4, 128):
-        assembles(matmul.build(matmul.Form(choose_rows(isa, rows).tile, source), epilogue, isa))
+        assembles(matmul.build(matmul.Structure(choose_rows(isa, rows).tile, source), epilogue, isa))
 
 
 @every_isa
@@ -94,7 +95,7 @@ def test_reduction(op, attrs, along, isa):
     full += [sweep.Operand(v, v.tensor.dtype, sweep.VECTOR) for _, v in problem.full_results]
     row = [sweep.Operand(v, v.tensor.dtype, sweep.VECTOR) for _, v in problem.row_results]
     program = Program(node, (), (), full, range(len(problem.full), len(full)), row, range(len(row)))
-    assembles(reduction.build(program, reduction.Form(along), isa))
+    assembles(reduction.build(problem.signature(), program, reduction.Structure(along), isa))
 
 
 @every_isa
@@ -111,5 +112,5 @@ def test_attention(k_columns, isa):
     problem = attention_of(node)
     assert not isinstance(problem, str), problem
     rows = choose_rows(isa, 128, single=True).tile.rows
-    epilogue = matmul.Epilogue(problem.region, (), problem.scores)
-    assembles(attention.build(attention.Form(rows, k_columns), epilogue, isa))
+    epilogue = Epilogue(problem.region, (), problem.scores)
+    assembles(attention.build(attention.Structure(rows, k_columns), epilogue, isa))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,8 +14,8 @@ from native_support import RUNNABLE
 from autofusion.ir.types import TensorType, of_array
 from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.conv import image, offers
-from autofusion_kernels_cpu.conv.anchored import anchored
 from autofusion_kernels_cpu.conv.geometry import geometry_of
+from autofusion_kernels_cpu.conv.problem import conv_of
 from autofusion_kernels_cpu.conv.weights import FilterGroup, pack_blocked, padded_vector
 
 
@@ -120,9 +121,12 @@ def test_lines_of_an_image_are_staged_in_blocks(isa, pads, width):
         target = dataclasses.replace(target_for(isa, threads), l2_bytes=cache)
         geometry = geometry_of(node)
         made = image.staging(geometry, target, threads)
-        kernel = image.ImageConv(anchored(node), target, threads)
         (offer,) = [o for o in offers(node, target) if o.kernel == "conv.image"]
-        offer = dataclasses.replace(offer, bind=kernel, scratch=kernel.scratch_bytes)
+        offer = dataclasses.replace(
+            offer,
+            bind=partial(image.bind, conv_of(node), threads),
+            scratch=image.scratch_bytes(geometry, target, threads),
+        )
         assert made.rows >= 1 and (cache > 1 or made.rows == 1)
         found += [run_offer(node, offer, arrays, target, hostile=h)[0] for h in (True, False)]
     np.testing.assert_allclose(found[0], wanted, **TOLERANCE)
@@ -138,7 +142,7 @@ def test_denormal_weights_count_as_zero():
     wanted = conv(x, np.where(np.abs(w) < 1e-38, 0, w), np.where(np.abs(b) < 1e-38, 0, b), **attrs)
     arrays = [x, w, b]
     check(offers, "Conv", arrays, attrs, isa=RUNNABLE[0], constants=(1, 2), expected=[wanted.astype("f")], **TOLERANCE)
-    for values in (pack_blocked(w.reshape(16, 16, 9), [FilterGroup(0, 1, 0, 16)], 16, 16)[0], padded_vector(b, 1, 16)):
+    for values in (pack_blocked(w.reshape(16, 16, 9), [FilterGroup(0, 1, 0, 16)], 16, 16), padded_vector(b, 1, 16)):
         assert (values == 0).any() and not ((values != 0) & (np.abs(values) < np.finfo(np.float32).tiny)).any()
 
 

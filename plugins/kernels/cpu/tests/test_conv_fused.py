@@ -12,11 +12,10 @@ from native_support import RUNNABLE, isa_named
 from autofusion.kernels import Numerics, Refusal
 from autofusion_kernels_cpu.codegen.epilogue import NO_EPILOGUE
 from autofusion_kernels_cpu.codegen.isa import NEON
-from autofusion_kernels_cpu.conv import direct, offers
-from autofusion_kernels_cpu.conv.generator import module
+from autofusion_kernels_cpu.conv import offers, steps
+from autofusion_kernels_cpu.conv.kernel import kernel as conv_kernel
 from autofusion_kernels_cpu.conv.products import Structure
-from autofusion_kernels_cpu.conv.schedule import Load, schedule
-from autofusion_kernels_cpu.conv.tasks import Schedule
+from autofusion_kernels_cpu.conv.schedule import Schedule, StepSize, schedule
 from autofusion_kernels_cpu.conv.tiles import channel_groups, cover, widths
 from autofusion_kernels_cpu.native.jit import jit
 
@@ -206,23 +205,25 @@ def test_threads_and_schedules_are_bit_identical(isa, group, kernel, monkeypatch
     found = []
     for threads in (1, 2, 3, 4):
         for make in SCHEDULES:
-            monkeypatch.setattr(direct, "schedule", lambda load, workers, target, m=make, t=threads: m(t))
+            steps.KEPT.clear()
+            monkeypatch.setattr(steps, "schedule", lambda size, workers, target, m=make, t=threads: m(t))
             target = target_for(isa, threads)
             (offer,) = [o for o in offers(node, target) if o.kernel == "conv.direct"]
             (y,) = run_offer(node, offer, arrays, target)
             found.append(y)
     np.testing.assert_allclose(found[0], wanted, **TOLERANCE)
+    steps.KEPT.clear()
     assert all(np.array_equal(found[0], y) for y in found[1:])
 
 
 def test_schedule_uses_every_thread():
     for threads in (1, 2, 3, 4, 6, 8):
-        for load in (
-            Load(4, 9 * 64 * 32, 64 * 56 * 56, 224, 56, 3136, 64, 9),
-            Load(32, 512 * 32, 512 * 49, 4, 1, 49, 512, 1),
-            Load(2, 64 * 32, 64 * 112 * 112, 896, 1, 12544, 64, 1),
+        for size in (
+            StepSize(4, 9 * 64 * 32, 64 * 56 * 56, 224, 56, 3136, 64, 9),
+            StepSize(32, 512 * 32, 512 * 49, 4, 1, 49, 512, 1),
+            StepSize(2, 64 * 32, 64 * 112 * 112, 896, 1, 12544, 64, 1),
         ):
-            made = schedule(load, threads, target_for(RUNNABLE[0], threads))
+            made = schedule(size, threads, target_for(RUNNABLE[0], threads))
             assert made.filter_threads * made.plane_threads == threads
 
 
@@ -247,7 +248,7 @@ def test_new_sizes_need_no_new_code():
 
 @pytest.mark.parametrize("vectors", [1, 2, 4, 8])
 def test_assembles_for_aarch64(vectors):
-    code = jit().object_code(module(Structure(NEON, 4, 4, vectors, widths(NEON, vectors)), NO_EPILOGUE))
+    code = jit().object_code(conv_kernel(Structure(NEON, 4, 4, vectors, widths(NEON, vectors)), NO_EPILOGUE).module())
     assert code[:4] == b"\x7fELF" and int.from_bytes(code[18:20], "little") == 183
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from functools import partial
+
 import numpy as np
 import pytest
 from conv_support import TOLERANCE, conv, conv_transpose, operands
@@ -12,8 +15,9 @@ from native_support import RUNNABLE
 from autofusion.kernels import PLAIN
 from autofusion_kernels_cpu.codegen.epilogue import NO_EPILOGUE
 from autofusion_kernels_cpu.codegen.isa import NEON
-from autofusion_kernels_cpu.conv.generator import module
+from autofusion_kernels_cpu.conv import narrow
 from autofusion_kernels_cpu.conv.geometry import Axis
+from autofusion_kernels_cpu.conv.kernel import kernel as conv_kernel
 from autofusion_kernels_cpu.conv.narrow import taps_of
 from autofusion_kernels_cpu.conv.offers import offers
 from autofusion_kernels_cpu.conv.products import Interleave, Structure
@@ -114,7 +118,8 @@ def test_threads_and_batches_are_bit_identical(isa):
         target = target_for(isa, threads)
         (offer,) = [o for o in offers(node, target) if o.kernel == "conv.narrow"]
         assert offer.outputs[0].layout == PLAIN
-        offer.bind.workers = threads
+        problem, interleave, _ = offer.bind.args
+        offer = dataclasses.replace(offer, bind=partial(narrow.bind, problem, interleave, threads))
         found += [run_offer(node, offer, arrays, target, hostile=h)[0] for h in (True, False)]
     assert all(np.array_equal(found[0], y) for y in found[1:])
 
@@ -129,5 +134,5 @@ def test_taps_of_phases():
 @pytest.mark.parametrize("parts", [Interleave(1, 2, 2), Interleave(4, 1, 1), Interleave(1, 1, 4)])
 def test_assembles_for_aarch64(parts):
     structure = Structure(NEON, 4, parts.columns, 1, widths(NEON, 1), 0, parts)
-    code = jit().object_code(module(structure, NO_EPILOGUE))
+    code = jit().object_code(conv_kernel(structure, NO_EPILOGUE).module())
     assert code[:4] == b"\x7fELF" and int.from_bytes(code[18:20], "little") == 183

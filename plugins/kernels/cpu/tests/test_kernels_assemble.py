@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autofusion_kernels_cpu.codegen.isa import ISAS
-from autofusion_kernels_cpu.movement import kernels as copies
+from autofusion_kernels_cpu.movement import kernel as copies
 from autofusion_kernels_cpu.movement.lookup import lookup_kernel
 from autofusion_kernels_cpu.native.jit import jit
 from autofusion_kernels_cpu.pooling import kernel as pooling
@@ -21,8 +21,8 @@ KERNELS = {
     "pool blocked average": lambda isa: pooling.blocked(isa, "average"),
     "pool plain": lambda isa: pooling.plain(isa, "max", True),
     "pool plain gather": lambda isa: pooling.plain(isa, "average", False),
-    "resize blocked": lambda isa: resize.blocked(isa, 1, 2, 2, True),
-    "resize plain copy": lambda isa: resize.plain(isa, 1, 1, 1, False),
+    "resize blocked": lambda isa: resize.blocked(isa, resize.Structure(1, 2, 2, True)),
+    "resize plain copy": lambda isa: resize.plain(isa, resize.Structure(1, 1, 1, False)),
     "copy bytes": copies.bytes_kernel,
     "copy vectors": copies.vector_kernel,
     "copy masked": copies.masked_kernel,
@@ -41,5 +41,5 @@ KERNELS = {
 @pytest.mark.parametrize("isa", sorted(ISAS))
 @pytest.mark.parametrize("name", sorted(KERNELS))
 def test_assembles(isa, name):
-    module = KERNELS[name](ISAS[isa])
-    assert len(jit().object_code(module)) > 200
+    kernel = KERNELS[name](ISAS[isa])
+    assert len(jit().object_code(kernel.module())) > 200

@@ -87,6 +87,24 @@ def test_several_python_threads():
     pool.close()
 
 
+def test_programs_of_one_thread_do_not_take_turns():
+    """Each runs in a thread of its own: a program that is held up holds up no other."""
+    steps, result = chain(4, 1)
+    held, free = program_of(Pool(1), steps), program_of(Pool(1), steps)
+    assert held.pool is not free.pool
+    with held.pool.lock:
+        worker = threading.Thread(target=free.run)
+        worker.start()
+        worker.join(20)
+        assert not worker.is_alive() and result[0] == 4
+    # Also where only the first thread of several has anything to do.
+    alone = [NativeStep(s.function, s.buffers, s.params, workers=1) for s in steps]
+    assert program_of(Pool(2), alone).pool.threads == 1
+    before = threading.active_count()
+    held.run()
+    assert threading.active_count() == before
+
+
 def test_close_ends_the_workers_and_a_run_starts_new_ones():
     pool = Pool(3)
     before = threading.active_count()

@@ -45,7 +45,7 @@ def test_an_offer() -> None:
     (offer,) = PACK.offer(node, TARGET)
     assert offer.inputs == offer.outputs == (Operand(),)
     assert offer.numerics is Numerics.EXACT
-    assert offer.seconds > 0
+    assert offer.seconds >= 0
     kernel = offer.bind(BindContext(TARGET, {}), [None], [])
     np.testing.assert_array_equal(kernel([x])[0], [0, 2])
 

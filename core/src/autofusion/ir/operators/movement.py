@@ -10,9 +10,6 @@ from autofusion.ir.operators import shapes
 from autofusion.ir.operators.schema import REQUIRED, OpClass, Operator, Work, attribute, register, traffic
 from autofusion.ir.types import Dim, Shape, Type
 
-VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
-"""Operators whose result is the operand's data in the same order: no element need move."""
-
 _FAR = 2**31 - 1
 """Slice bounds at least this large mean "to the end" in every exporter."""
 
@@ -346,12 +343,12 @@ def work_of_copy(node: Node) -> Work:
 
 
 def _register() -> None:
-    movement, view, part, copy = OpClass.MOVEMENT, work_of_view, work_of_selection, work_of_copy
+    movement, nothing, part, copy = OpClass.MOVEMENT, work_of_view, work_of_selection, work_of_copy
     for operator in (
-        Operator("Reshape", movement, _infer_reshape, 2, 2, attributes={"allowzero": 0}, work=view),
-        Operator("Flatten", movement, _infer_flatten, attributes={"axis": 1}, work=view),
-        Operator("Squeeze", movement, _infer_squeeze, 1, 2, work=view),
-        Operator("Unsqueeze", movement, _infer_unsqueeze, 2, 2, work=view),
+        Operator("Reshape", movement, _infer_reshape, 2, 2, attributes={"allowzero": 0}, work=nothing, view=True),
+        Operator("Flatten", movement, _infer_flatten, attributes={"axis": 1}, work=nothing, view=True),
+        Operator("Squeeze", movement, _infer_squeeze, 1, 2, work=nothing, view=True),
+        Operator("Unsqueeze", movement, _infer_unsqueeze, 2, 2, work=nothing, view=True),
         Operator("Transpose", movement, _infer_transpose, attributes={"perm": None}, work=copy),
         Operator(
             "DepthToSpace",

@@ -250,7 +250,15 @@ def _register() -> None:
         Operator("CumProd", opaque, _infer_same, 2, 2, attributes={"exclusive": 0, "reverse": 0}),
         Operator("CastLike", opaque, _infer_cast_like, 2, 2, attributes={"saturate": 1}),
         Operator(
-            "Dropout", opaque, _infer_dropout, 1, 3, max_outputs=2, attributes={"seed": None}, deterministic=False
+            "Dropout",
+            opaque,
+            _infer_dropout,
+            1,
+            3,
+            max_outputs=2,
+            attributes={"seed": None},
+            deterministic=False,
+            view=True,
         ),
         Operator("Det", opaque, _infer_det),
         Operator("NonMaxSuppression", opaque, _infer_nms, 2, 5, attributes={"center_point_box": 0}),

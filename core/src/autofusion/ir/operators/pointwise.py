@@ -25,8 +25,10 @@ class Cost:
     flops: float = 1.0
     transcendentals: float = 0.0
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    commutative: bool = False
 
 
+_EITHER_WAY = Cost(commutative=True)
 _ALPHA = single(1.0)
 
 _UNARY: dict[str, Cost] = {
@@ -76,21 +78,22 @@ _TESTS: dict[str, Cost] = {
     "IsNaN": Cost(),
 }
 _BINARY: dict[str, Cost] = {
-    "Add": Cost(),
+    "Add": _EITHER_WAY,
     "BitShift": Cost(1, 0, {"direction": REQUIRED}),
-    "BitwiseAnd": Cost(),
-    "BitwiseOr": Cost(),
-    "BitwiseXor": Cost(),
+    "BitwiseAnd": _EITHER_WAY,
+    "BitwiseOr": _EITHER_WAY,
+    "BitwiseXor": _EITHER_WAY,
     "Div": Cost(),
     "Mod": Cost(3, 0, {"fmod": 0}),
-    "Mul": Cost(),
+    "Mul": _EITHER_WAY,
     "PRelu": Cost(2),
     "Pow": Cost(0, 1),
     "Sub": Cost(),
     "SwiGLU": Cost(4, 1, {"alpha": _ALPHA}),
 }
 _COMPARE: dict[str, Cost] = {
-    name: Cost() for name in ("And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Or", "Xor")
+    **dict.fromkeys(("And", "Equal", "Or", "Xor"), _EITHER_WAY),
+    **dict.fromkeys(("Greater", "GreaterOrEqual", "Less", "LessOrEqual"), Cost()),
 }
 
 UNARY = frozenset(_UNARY) | frozenset(_TESTS) | {"BitCast", "Cast", "Identity"}
@@ -103,10 +106,6 @@ TERNARY = frozenset({"Clip", "Where"})
 """Pointwise operators with three operands (those of Clip after the first may be absent)."""
 POINTWISE = UNARY | BINARY | VARIADIC | TERNARY
 """All pointwise operators of the default domain."""
-COMMUTATIVE = frozenset(
-    {"Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Max", "Mean", "Min", "Mul", "Or", "Sum", "Xor"}
-)
-"""Operators whose operands may be exchanged without changing the result."""
 
 
 def _infer_unary(node: Node) -> Sequence[Type | None]:
@@ -195,6 +194,7 @@ def _register(
             max_inputs=inputs if most == 0 else most,
             attributes=cost.attributes,
             work=_work_of(cost),
+            commutative=cost.commutative,
         )
     )
 
@@ -209,11 +209,9 @@ for _name, _cost in _BINARY.items():
 for _name, _cost in _COMPARE.items():
     _register(_name, _cost, _infer_compare, 2)
 for _name in VARIADIC:
-    _register(_name, Cost(), _infer_broadcast, 1, most=None)
+    _register(_name, _EITHER_WAY, _infer_broadcast, 1, most=None)
 _register("Clip", Cost(2), _infer_clip, 3, least=1)
 _register("Where", Cost(), _infer_where, 3)
 _register("Cast", Cost(1, 0, {"to": REQUIRED, "saturate": 1}), _infer_cast, 1)
 _register("BitCast", Cost(0, 0, {"to": REQUIRED}), _infer_cast, 1)
-register(
-    Operator("Identity", OpClass.POINTWISE, _infer_identity, work=lambda node: Work())  # a view: nothing need move
-)
+register(Operator("Identity", OpClass.POINTWISE, _infer_identity, work=lambda node: Work(), view=True))

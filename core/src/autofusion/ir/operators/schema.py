@@ -62,6 +62,10 @@ class Work:
 REQUIRED = object()
 """Default of an attribute that a node must state."""
 
+PARAMETER_ELEMENTS = 64
+"""Integer constants of at most so many elements are parameters (axes, shapes): they decide what a node does, where
+larger constants are data that it works on."""
+
 DTYPE_ATTRIBUTES = frozenset(
     {"dtype", "output_datatype", "output_dtype", "precision", "softmax_precision", "stash_type", "to"}
 )
@@ -78,7 +82,8 @@ class Operator:
     ``infer`` returns one type (or None) for each output from operand types, constants (``value.const``) and attributes;
     types past the outputs that the node has are ignored; it raises ShapeError if the operands do not fit. ``work`` gets
     a node with static types; None means: count the bytes and one operation an element. ``deterministic`` operators may
-    be constant-folded and deduplicated.
+    be constant-folded and deduplicated. The operands of a ``commutative`` one may be exchanged. The first result of a
+    ``view`` is its first operand's elements in the same order: none need move.
     ``outputs`` is the number of results, or their least number if ``max_outputs`` is not 0; None means: any number.
     ``subgraphs`` names the attributes that hold body graphs; see ``operators.control`` for how operands reach them.
     """
@@ -94,6 +99,8 @@ class Operator:
     work: WorkFunction | None = None
     deterministic: bool = True
     subgraphs: tuple[str, ...] = ()
+    commutative: bool = False
+    view: bool = False
 
     @property
     def input_range(self) -> tuple[int, int | None]:
@@ -109,6 +116,8 @@ class Operator:
 
 
 _REGISTRY: dict[str, Operator] = {}
+COMMUTATIVE: set[str] = set()
+"""The registered operators that are commutative: for the matcher, which asks at every node. Only ``register`` adds."""
 
 
 def single(value: float) -> float:
@@ -121,6 +130,8 @@ def register(operator: Operator) -> Operator:
     if _REGISTRY.get(operator.name, operator) != operator:
         raise PluginError(f"operator '{operator.name}' already has another schema; choose a name in your own domain")
     _REGISTRY[operator.name] = operator
+    if operator.commutative:
+        COMMUTATIVE.add(operator.name)
     return operator
 
 
@@ -132,6 +143,22 @@ def find(name: str) -> Operator | None:
 def known_names() -> list[str]:
     """Every operator name with a schema, sorted."""
     return sorted(_REGISTRY)
+
+
+def names(where: Callable[[Operator], bool]) -> tuple[str, ...]:
+    """The names of the operators for whose schema ``where`` holds, sorted."""
+    return tuple(name for name in known_names() if where(_REGISTRY[name]))
+
+
+def is_commutative(name: str) -> bool:
+    """True if the operands of that operator may be exchanged without changing the result."""
+    return name in COMMUTATIVE
+
+
+def is_view(name: str) -> bool:
+    """True if the first result of that operator is its first operand's elements in the same order."""
+    operator = _REGISTRY.get(name)
+    return operator is not None and operator.view
 
 
 def op_class(node: Node) -> OpClass:

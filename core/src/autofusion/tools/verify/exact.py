@@ -105,7 +105,7 @@ def book_session(graph: Graph, registry: Registry | None = None, threads: int = 
     registry = registry or default_registry()
     target = detect(threads)
     options = Options(level=Level.OFF)
-    return Session(graph, Context([], [registry.oracle(target)], target, CostModel(target), options))
+    return Session(graph, Context([], [registry.reference_pack(target)], target, CostModel(target), options))
 
 
 def exact_session(source: Graph, registry: Registry | None = None) -> Session:

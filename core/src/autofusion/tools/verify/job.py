@@ -75,7 +75,8 @@ def reference_run(against: str, path: Path, settings: Mapping[str, Any], off: Se
         return off.run
     if against == "reference":
         return book_session(off.source, registry).run
-    return registry.frontend_for(path).reference(path, LoadOptions.of(settings))
+    frontend = registry.frontend_for(path)
+    return frontend.reference(path, LoadOptions.of(settings, registry.converters(frontend.name)))
 
 
 def not_loaded(registry: Registry) -> list[str]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from autofusion.errors import AutofusionError
 from autofusion.ir.graph import FUSED, Node
+from autofusion.kernels.evaluation import reference_pack
 from autofusion.lowering.plan import Step
 from autofusion.runtime.executor import Stage
 from autofusion.runtime.session import Session
@@ -151,7 +152,7 @@ class SiteChecker:
 
     def _compare(self, step: Step, operands: list[Any], results: list[Any], found: SiteResult) -> None:
         if self._book is None:
-            self._book = Book(self.session.context.oracle, self.session.context.target)
+            self._book = Book(reference_pack(self.session.context.kernel_packs), self.session.context.target)
         body = body_of(step.node)
         operands = [x for v, x in zip(step.node.inputs, operands, strict=True) if v is not None]
         try:

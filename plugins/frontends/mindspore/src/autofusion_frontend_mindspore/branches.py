@@ -71,7 +71,7 @@ def numbered(interpreter: Interpreter, index: Value, options: tuple[Any, ...], o
     if not options:
         raise ModelError(f"node '{origin}' chooses among no functions")
     tools = Call(interpreter.builder, interpreter.state, "switch_layer", origin, [], {}, None)
-    whole = tools.emit("Reshape", tools.cast(index, I64), tools.ints64([]))
+    whole = tools.emit("Reshape", tools.cast(index, I64), tools.ints([]))
     behind = tools.emit("Add", whole, tools.const(len(options), I64))
     whole = tools.emit("Where", tools.emit("Less", whole, tools.const(0, I64)), behind, whole)
     result = options[-1]
@@ -119,9 +119,9 @@ def _merged(
             child.builder.finish()
         bodies = [child.builder for child in children]
         captured = align(bodies)
-        name = interpreter.shared.origin(origin)
+        name = interpreter.shared.origins.unique(origin)
         tools = Call(interpreter.builder, interpreter.state, "If", name, [], {}, None)
-        condition = tools.emit("Reshape", tools.cast(condition, BOOL), tools.ints64([]))
+        condition = tools.emit("Reshape", tools.cast(condition, BOOL), tools.ints([]))
         attrs = {"then_branch": bodies[0].graph, "else_branch": bodies[1].graph, "captures": len(captured)}
         node = tools.node("If", [condition, *captured], attrs, outputs=len(made))
         for position, value in zip(made, node.outputs, strict=True):

@@ -1,4 +1,4 @@
-"""One IR graph while it is built: emits nodes with inferred types, and captures what it uses of the graphs around it.
+"""One IR graph while it is built: knows what is its own, and captures what it uses of the graphs around it.
 
 Abstract values refer to IR values of whichever graph they were made in. When a node of a body uses one from outside, a
 constant is copied and anything else becomes an input of the body, through as many graphs as lie between.
@@ -6,18 +6,16 @@ constant is copied and anything else becomes an input of the body, through as ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from autofusion.ir.graph import Graph, Node, Value
-from autofusion.ir.infer import infer_node
 from autofusion.ir.types import Type
 
 
 class Builder:
-    """Emits into ``graph``. ``parent`` is the builder of the graph around it."""
+    """Builds ``graph``. ``parent`` is the builder of the graph around it."""
 
     def __init__(self, graph: Graph, parent: Builder | None = None) -> None:
         self.graph = graph
@@ -57,23 +55,9 @@ class Builder:
         """True if this graph, or one around it, has the value."""
         return value in self._own or (self.parent is not None and self.parent.knows(value))
 
-    def node(
-        self,
-        op: str,
-        inputs: Sequence[Value | None],
-        attrs: Mapping[str, Any] | None,
-        name: str,
-        origin: str,
-        outputs: int = 1,
-    ) -> Node:
-        """Emit a node and infer its types; raise ShapeError if its operands do not fit."""
-        operands = [None if v is None else self.here(v) for v in inputs]
-        while operands and operands[-1] is None:
-            operands.pop()
-        node = self.graph.node(op, operands, attrs, outputs=outputs, name=name, origin=(origin,) if origin else ())
+    def own(self, node: Node) -> None:
+        """Take note of a node of this graph."""
         self._own.update(node.outputs)
-        infer_node(node)
-        return node
 
     def output(self, value: Value, name: str | None = None) -> None:
         """Add a graph output."""

@@ -7,13 +7,14 @@ versions of MindSpore, so converters ask for it by both: ``call.argument(2, "axi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from autofusion.frontends import ModelError
+from autofusion import frontends
 from autofusion.ir.dtypes import I64
 from autofusion.ir.graph import Node, Value
+from autofusion.ir.infer import infer_node
 from autofusion.ir.types import TensorType
 from autofusion_frontend_mindspore import dtypes
 from autofusion_frontend_mindspore.abstract import Declared, ScalarType, Storage
@@ -23,7 +24,7 @@ from autofusion_frontend_mindspore.literals import as_python
 _MISSING = object()
 
 
-class Call:
+class Call(frontends.Call):
     """One primitive call while it is converted.
 
     ``args`` are the operands without monads: IR values, Python values and tuples of them; storage is read already,
@@ -40,27 +41,16 @@ class Call:
         attrs: Mapping[str, Any],
         declared: Declared,
     ) -> None:
+        super().__init__(builder.graph, op, name, attrs=attrs)
         self.builder = builder
         self.state = state
-        self.op = op
-        self.name = name
         self.raw = list(raw)
         self.args = [read(arg, state) for arg in raw]
-        self.attrs = dict(attrs)
         self.declared = declared
         self.modifies: int | None = None
         """The operand that was modified in place."""
 
     # ---- reading -------------------------------------------------------------------------------------------
-
-    @property
-    def label(self) -> str:
-        """How messages name the node."""
-        return f"node '{self.name}' ({self.op})"
-
-    def fail(self, why: str) -> NoReturn:
-        """Raise ModelError about this node."""
-        raise ModelError(f"{self.label}: {why}")
 
     def has(self, index: int) -> bool:
         """True if operand ``index`` is there and not None."""
@@ -79,6 +69,10 @@ class Call:
             self.fail(f"it has neither operand {index} nor attribute '{name}'")
         return default
 
+    def attr(self, name: str, default: Any = None) -> Any:
+        """The attribute as a Python value, or ``default``."""
+        return as_python(self.attrs[name]) if name in self.attrs else default
+
     def python(self, value: Any, name: str) -> Any:
         """A constant as numbers and tuples of numbers."""
         if isinstance(value, tuple):
@@ -89,7 +83,7 @@ class Call:
             return as_python(value.const)
         return as_python(value)
 
-    def ints(self, index: int, name: str, default: Any = _MISSING) -> tuple[int, ...]:
+    def int_arguments(self, index: int, name: str, default: Any = _MISSING) -> tuple[int, ...]:
         """Like ``argument``, as a tuple of integers; a number is a tuple of one."""
         value = self.argument(index, name, default)
         if value is None:
@@ -102,9 +96,9 @@ class Call:
             self.fail(f"operand {index} is missing")
         return self.as_tensor(self.args[index], dtype)
 
-    def optional(self, index: int) -> Value | None:
-        """Operand ``index`` as an IR value, or None if it is absent."""
-        return self.tensor(index) if self.has(index) else None
+    def operand(self, index: int) -> Value:
+        """Operand ``index`` as an IR value; raise ModelError if it is absent, or nothing that a tensor can hold."""
+        return self.tensor(index)
 
     def as_tensor(self, value: Any, dtype: np.dtype | None = None) -> Value:
         """An abstract value as an IR value; ``dtype`` only matters for Python numbers."""
@@ -115,7 +109,7 @@ class Call:
         ):
             return self.const(value, dtype or default_dtype(value))
         if isinstance(value, tuple) and all(isinstance(v, bool | int | float | Value) for v in value):
-            parts = [self.emit("Reshape", self.as_tensor(v), self.ints64([1])) for v in value]
+            parts = [self.emit("Reshape", self.as_tensor(v), self.ints([1])) for v in value]
             common = next((p.dtype for v, p in zip(value, parts, strict=True) if isinstance(v, Value)), None)
             return self.emit("Concat", *(self.cast(p, common) for p in parts), axis=0)
         self.fail(f"expected a tensor, found {describe(value)}")
@@ -133,41 +127,13 @@ class Call:
             value = (value,)
         if isinstance(value, tuple):
             if all(isinstance(v, int) for v in value):
-                return self.ints64(value)
+                return self.ints(value)
             parts = [
-                self.ints64([v]) if isinstance(v, int) else self.emit("Reshape", self.cast(v, I64), self.ints64([1]))
+                self.ints([v]) if isinstance(v, int) else self.emit("Reshape", self.cast(v, I64), self.ints([1]))
                 for v in value
             ]
             return self.emit("Concat", *parts, axis=0)
         return self.cast(self.as_tensor(value), I64)
-
-    def rank(self, value: Value) -> int:
-        """The rank of ``value``; raise ModelError if it is not known."""
-        if not isinstance(value.type, TensorType) or value.type.rank is None:
-            self.fail(f"the rank of '{value.name}' is not known, and the meaning of {self.op} depends on it")
-        return value.type.rank
-
-    def dtype(self, value: Value) -> np.dtype:
-        """The element type of ``value``; raise ModelError if it is not known."""
-        if value.dtype is None:
-            self.fail(f"the element type of '{value.name}' is not known, and the meaning of {self.op} depends on it")
-        return value.dtype
-
-    def static_dim(self, value: Value, axis: int) -> int:
-        """The size of an axis; raise ModelError if it is not known."""
-        self.rank(value)
-        assert value.shape is not None
-        size = value.shape[axis]
-        if not isinstance(size, int):
-            self.fail(f"the size of axis {axis} of '{value.name}' is not known, and {self.op} needs it")
-        return size
-
-    def axis(self, value: Value, axis: int) -> int:
-        """``axis`` of ``value``, counted from the front."""
-        rank = self.rank(value)
-        if not -rank <= axis < max(rank, 1):
-            self.fail(f"axis {axis} is none of a tensor of rank {rank}")
-        return axis + rank if axis < 0 else axis
 
     def result_dtype(self, index: int | None = None) -> np.dtype | None:
         """The element type that the node declares for its result (or for element ``index`` of it)."""
@@ -182,34 +148,18 @@ class Call:
 
     # ---- emitting ------------------------------------------------------------------------------------------
 
-    def node(self, op: str, inputs: Sequence[Value | None], attrs: Mapping[str, Any], outputs: int = 1) -> Node:
-        """Emit a node and infer its types."""
-        short = self.name if op == self.op else f"{self.name}/{op}"
-        return self.builder.node(op, inputs, attrs, short, self.name, outputs)
+    def local(self, value: Value) -> Value:
+        """``value`` as the graph of the builder may use it: captured, if it is from outside."""
+        return self.builder.here(value)
 
-    def emit(self, op: str, *inputs: Value | None, **attrs: Any) -> Value:
-        """Emit a one-result node; return its result."""
-        return self.node(op, inputs, attrs).output
+    def infer(self, node: Node) -> None:
+        """Give the results their types, and let the builder know them."""
+        self.builder.own(node)
+        infer_node(node)
 
-    def const(self, data: Any, dtype: Any = None) -> Value:
+    def const(self, data: Any, dtype: Any = None, name: str = "const") -> Value:
         """A constant."""
-        return self.builder.constant(np.asarray(data, dtype), f"{self.name}/const")
-
-    def ints64(self, data: Sequence[int]) -> Value:
-        """A constant vector of 64-bit integers."""
-        return self.const(data, np.int64)
-
-    def like(self, number: float, value: Value) -> Value:
-        """A scalar of the element type of ``value``."""
-        return self.const(number, self.dtype(value))
-
-    def cast(self, value: Value, dtype: np.dtype | None) -> Value:
-        """``value`` with another element type; itself if it has that already, or if ``dtype`` is None."""
-        if dtype is None or value.dtype == dtype:
-            return value
-        if value.const is not None and value.const.ndim == 0 and np.dtype(dtype).kind in "iufb":
-            return self.const(value.const.astype(dtype))
-        return self.emit("Cast", value, to=np.dtype(dtype))
+        return self.builder.constant(np.asarray(data, dtype), self.free_name(f"{self.name}/{name}"))
 
     def modify(self, index: int, value: Value) -> Value:
         """Let operand ``index`` be ``value`` from here on, under all its names; return it as the node's result."""

@@ -51,12 +51,12 @@ _TYPE_ID = {
 def of_tensor(number: int, owner: str) -> np.dtype:
     """The element type that ``TensorProto.data_type`` numbers; ``owner`` is named if there is none."""
     if number not in _TENSOR:
-        raise ModelError(f"{owner} has element type {number}, which is none that Autofusion has")
+        raise ModelError(f"{owner} has element type {number}, which Autofusion does not have")
     return dtype_from_name(_TENSOR[number])
 
 
 def of_type_id(number: int, owner: str) -> np.dtype:
     """The element type that an operand (of Cast, Argmax...) numbers."""
     if number not in _TYPE_ID:
-        raise ModelError(f"{owner} names element type {number}, which is none that Autofusion has")
+        raise ModelError(f"{owner} names element type {number}, which Autofusion does not have")
     return dtype_from_name(_TYPE_ID[number])

@@ -2,6 +2,9 @@
 
 Calls are followed where they happen, so that tuples, closures and storage never reach the IR. Side effects are run in
 the order of the nodes, which are sorted, monads included: a read gives what the last write before it wrote.
+
+This module, ``branches``, ``loops`` and ``plumbing`` import each other inside functions: together they are one
+recursive evaluator, in which a call meets a branch, that meets a loop, that calls.
 """
 
 from __future__ import annotations
@@ -12,18 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autofusion.frontends import AutofusionError, ModelError, ShapeError, UnsupportedOperatorError
+from autofusion.frontends import DAMAGE, ConverterTable, ModelError, Origins, ShapeError, naming_node
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.infer import merge_types
 from autofusion.ir.types import TensorType
-from autofusion_frontend_mindspore import unknown
 from autofusion_frontend_mindspore.abstract import TOKEN, Choice, Closure, Declared, Jump, ScalarType, Storage, leaves
 from autofusion_frontend_mindspore.builder import Builder
 from autofusion_frontend_mindspore.call import Call, describe
 from autofusion_frontend_mindspore.literals import declared
 from autofusion_frontend_mindspore.plumbing import PLUMBING
 from autofusion_frontend_mindspore.program import REFERENCE, Program
-from autofusion_frontend_mindspore.registry import find_converter
 
 if TYPE_CHECKING:
     from autofusion_frontend_mindspore.loops import Loop
@@ -37,20 +38,12 @@ class Shared:
 
     program: Program
     root: Builder
+    converters: ConverterTable
     parameters: dict[str, Storage] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict)
-    origins: set[str] = field(default_factory=set)
+    origins: Origins = field(default_factory=Origins)
     views: set[Value] = field(default_factory=set)
     """Tensors that share the storage of another one of another shape."""
-
-    def origin(self, name: str) -> str:
-        """``name``, made unique among the names of source nodes."""
-        unique, count = name, 1
-        while unique in self.origins:
-            count += 1
-            unique = f"{name}#{count}"
-        self.origins.add(unique)
-        return unique
 
 
 class Interpreter:
@@ -90,7 +83,7 @@ class Interpreter:
             return self.call_graph(callee.graph, (*callee.given, *args), origin)
         if isinstance(callee, Choice):
             return call_choice(self, callee, args, origin)
-        raise ModelError(f"node '{origin}' calls {describe(callee)}, which is no function")
+        raise ModelError(f"node '{origin}' calls {describe(callee)}, which is not a function")
 
     def call_graph(self, name: str, args: tuple[Any, ...], origin: str) -> Any:
         """Call a function graph: follow it, begin a loop at one that calls itself, or go on with one that runs."""
@@ -162,7 +155,7 @@ class Interpreter:
         plumb = PLUMBING.get(op)
         if plumb is not None:
             return plumb(self, args, attrs, name)
-        name = self.shared.origin(name)
+        name = self.shared.origins.unique(name)
         stated, key = next((declared(a) for a in node.attribute if a.name == "shape"), (None, ""))
         return self._primitive(op, name, args, attrs, stated, key, frame, node.input)
 
@@ -185,19 +178,13 @@ class Interpreter:
                 )
         kept = [(arg, source) for arg, source in zip(args, names, strict=True) if arg is not TOKEN]
         call = Call(self.builder, self.state, op, name, [arg for arg, _ in kept], attrs, stated)
-        try:
-            function = find_converter(op, name)
-        except UnsupportedOperatorError as error:
-            raise UnsupportedOperatorError(f"{error}{unknown.rest(self.program)}") from error
-        try:
+        with naming_node(call.label, (Exception,) if self.shared.converters.is_added(op) else DAMAGE):
+            function = self.shared.converters.find(op)
+            if function is None:
+                table = self.shared.converters
+                found = self.program.unknown_nodes(lambda o: o in PLUMBING or table.find(o) is not None)
+                raise table.unknown(found or [(op, name)])
             result = conform(call, function(call), stated)
-        except ModelError:
-            raise
-        except AutofusionError as error:
-            raise ModelError(f"{call.label}: {error}") from error
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            # A converter reads operands and attributes as MindSpore writes them; a damaged model may hold anything.
-            raise ModelError(f"{call.label}: it cannot be read: {error}") from error
         self._rename(result, name)
         return self._stored(call, result, key, frame, [source for _, source in kept])
 

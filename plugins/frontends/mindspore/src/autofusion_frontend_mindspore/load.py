@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.frontends import AutofusionError, LoadOptions, ModelError, OptionError, nearest
+from autofusion.frontends import DAMAGE, ConverterTable, LoadOptions, ModelError, OptionError, naming_file, nearest
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.types import TensorType, Type
 from autofusion_frontend_mindspore.abstract import TOKEN, Storage, leaves
@@ -18,6 +18,7 @@ from autofusion_frontend_mindspore.interpreter import Interpreter, Shared
 from autofusion_frontend_mindspore.literals import declared, kind_of, tensor_type
 from autofusion_frontend_mindspore.program import Program
 from autofusion_frontend_mindspore.proto import read_model
+from autofusion_frontend_mindspore.registry import TABLE
 from autofusion_frontend_mindspore.tensors import to_array
 
 
@@ -25,27 +26,18 @@ def load_model(path: Path, options: LoadOptions | None = None) -> Graph:
     """Read the model at ``path``; raise ModelError if it cannot be read, OptionError if the options do not fit it."""
     options = options or LoadOptions()
     source = read_model(path, options.key)
-    try:
+    # What MindSpore writes does not lead to damage; a damaged file may hold anything.
+    with naming_file(path, DAMAGE):
         return _import(Program(path, source), options)
-    except (ModelError, OptionError) as error:
-        if str(path) in str(error):
-            raise
-        raise type(error)(f"'{path}': {error}") from error
-    except AutofusionError as error:
-        raise ModelError(f"'{path}': {error}") from error
-    except RecursionError as error:
-        raise ModelError(f"'{path}' is nested too deep to be read") from error
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        # What MindSpore writes does not lead here; a damaged file may hold anything.
-        raise ModelError(f"'{path}' is damaged: {type(error).__name__}: {error}") from error
 
 
 def _import(program: Program, options: LoadOptions) -> Graph:
     folder = program.folder
     parameters = {p.name: to_array(p, folder, f"parameter '{p.name}'") for p in program.main.parameter}
+    converters = TABLE.extended(options.converters)
     written: set[str] = set()
     while True:
-        model = _Model(program, parameters, written)
+        model = _Model(program, parameters, written, converters)
         # A parameter that turns out to be written must have been an input from the start.
         if model.written <= written:
             return model.finish(options)
@@ -60,10 +52,12 @@ def short_name(name: str) -> str:
 class _Model:
     """The graph of the main function. Parameters in ``stateful`` are inputs with a default, and outputs."""
 
-    def __init__(self, program: Program, parameters: dict[str, np.ndarray], stateful: set[str]) -> None:
+    def __init__(
+        self, program: Program, parameters: dict[str, np.ndarray], stateful: set[str], converters: ConverterTable
+    ) -> None:
         self.graph = Graph(program.main.name or program.path.stem)
         builder = Builder(self.graph)
-        shared = Shared(program, builder)
+        shared = Shared(program, builder, converters)
         self.interpreter = Interpreter(shared, builder, {})
         args = [self._input(info, builder) for info in program.main.input]
         keys = {p.name: p.ref_key or short_name(p.name) for p in program.main.parameter}

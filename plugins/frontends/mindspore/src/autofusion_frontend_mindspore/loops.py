@@ -45,7 +45,7 @@ class Exit:
         return [what for how, what in self.sources if how == "sent"]
 
 
-class Unsettled(Exception):
+class Changed(Exception):
     """Found something more that the loop must carry: the iteration has to be run again."""
 
     def __init__(self, loop: Loop) -> None:
@@ -80,9 +80,9 @@ class Loop:
         changed = {n for n, (leaf, before) in pairs if n not in self.carried and not same_leaf(leaf, before)}
         if changed:
             self.carried |= changed
-            raise Unsettled(self)
+            raise Changed(self)
         state = [_number_or_tensor(read(found[i], interpreter.state), self.header) for i in sorted(self.carried)]
-        return Jump(self, (_GOES_ON, *state, *self._nothing_sent(interpreter)))
+        return Jump(self, (_GOES_ON, *state, *self._undefined_sent(interpreter)))
 
     def leave(self, interpreter: Interpreter, closure: Closure) -> Jump:
         """The loop ends, and ``closure`` is what to call then."""
@@ -91,25 +91,25 @@ class Loop:
         known = self.exits.get(closure.graph)
         if known is None:
             self.exits[closure.graph] = Exit(closure, sources)
-            raise Unsettled(self)
+            raise Changed(self)
         for position, (old, new) in enumerate(zip(known.sources, sources, strict=True)):
             if old[0] != "sent" and not (old[0] == new[0] and same_leaf(old[1], new[1])):
                 leaf = read(found[position], interpreter.state)
                 known.sources[position] = ("sent", _type_of(leaf, self.header))
-                raise Unsettled(self)
+                raise Changed(self)
         sent: list[Any] = []
         for exit_ in self.exits.values():
             if exit_ is known:
                 needed = (f for f, (how, _) in zip(found, exit_.sources, strict=True) if how == "sent")
                 sent.extend(_number_or_tensor(read(leaf, interpreter.state), self.header) for leaf in needed)
             else:
-                sent.extend(_nothing(interpreter, type_) for type_ in exit_.sent)
+                sent.extend(undefined(interpreter, type_) for type_ in exit_.sent)
         number = list(self.exits).index(closure.graph)
         state = [self.current[i] for i in sorted(self.carried)]
         return Jump(self, (number, *state, *sent))
 
-    def _nothing_sent(self, interpreter: Interpreter) -> list[Value]:
-        return [_nothing(interpreter, type_) for exit_ in self.exits.values() for type_ in exit_.sent]
+    def _undefined_sent(self, interpreter: Interpreter) -> list[Value]:
+        return [undefined(interpreter, type_) for exit_ in self.exits.values() for type_ in exit_.sent]
 
     def _source(self, leaf: Any, interpreter: Interpreter) -> tuple[str, Any]:
         for number in self.carried:
@@ -128,25 +128,24 @@ def run_loop(interpreter: Interpreter, header: str, args: tuple[Any, ...], origi
     first = [*leaves(args), *(interpreter.state[s] for s in storages)]
     loop = Loop(header, interpreter, args, storages, list(first))
     types = _declared(interpreter, header, args) + [None] * len(storages)
-    body, result = _settled(loop, first, types, origin)
+    body, result = _to_fixed_point(loop, first, types, origin)
     if not loop.exits:
         raise ModelError(f"the loop of node '{origin}' ('{header}') never ends")
     final, number = _emit(loop, body, result, first, origin)
     return _after(loop, final, number, origin)
 
 
-def _settled(loop: Loop, first: list[Any], types: list[Type | None], origin: str) -> tuple[Interpreter, Jump]:
+def _to_fixed_point(loop: Loop, first: list[Any], types: list[Type | None], origin: str) -> tuple[Interpreter, Jump]:
     """Run the iteration until a pass finds nothing new: every pass but the last finds something, so they end."""
     shared = loop.outside.shared
-    names = set(shared.origins)
+    origins = shared.origins.copy()
     while True:
         try:
             return _iteration(loop, first, types, origin)
-        except Unsettled as found:
+        except Changed as found:
             if found.loop is not loop:
                 raise
-            shared.origins.clear()
-            shared.origins.update(names)
+            shared.origins.restore(origins)
 
 
 def _declared(interpreter: Interpreter, header: str, args: tuple[Any, ...]) -> list[Type | None]:
@@ -177,7 +176,7 @@ def _iteration(loop: Loop, first: list[Any], types: list[Type | None], origin: s
     result = body.execute(outside.program.functions[loop.header], begun, origin)
     if not isinstance(result, Jump):
         raise ModelError(
-            f"graph '{loop.header}', called by node '{origin}', calls itself in a way that is no loop; "
+            f"graph '{loop.header}', called by node '{origin}', calls itself in a way that is not a loop; "
             "recursion in general cannot be read"
         )
     return body, result
@@ -186,7 +185,7 @@ def _iteration(loop: Loop, first: list[Any], types: list[Type | None], origin: s
 def _emit(loop: Loop, body: Interpreter, result: Jump, first: list[Any], origin: str) -> tuple[list[Value], Value]:
     """Emit the Loop; return what it carries at its end, and the number of the exit."""
     outside = loop.outside
-    name = outside.shared.origin(origin)
+    name = outside.shared.origins.unique(origin)
     inner = Call(body.builder, body.state, "Loop", name, [], {}, None)
     number = inner.as_tensor(result.values[0])
     inputs = [v.type for v in body.builder.graph.inputs]
@@ -202,7 +201,7 @@ def _emit(loop: Loop, body: Interpreter, result: Jump, first: list[Any], origin:
         type_ = inputs[3 + len(begun)]
         dtype = type_.dtype if isinstance(type_, TensorType) else None
         begun.append(outer.cast(outer.as_tensor(read(first[position], outside.state), dtype), dtype))
-    begun.extend(loop._nothing_sent(outside))
+    begun.extend(loop._undefined_sent(outside))
     captured = [value for value, _ in body.builder.captures]
     operands = [None, outer.const(True, BOOL), outer.const(_GOES_ON, I64), *begun, *captured]
     attrs = {"body": body.builder.graph, "captures": len(captured)}
@@ -255,9 +254,9 @@ def _type_of(leaf: Any, header: str) -> Type | None:
     return leaf.type if isinstance(leaf, Value) else TensorType(default_dtype(leaf), ())
 
 
-def _nothing(interpreter: Interpreter, type_: Type | None) -> Value:
-    """A value of the type, for where it has no meaning."""
-    tools = Call(interpreter.builder, interpreter.state, "Loop", "nothing", [], {}, None)
+def undefined(interpreter: Interpreter, type_: Type | None) -> Value:
+    """A value of the type that nothing reads: its elements are undefined, and zeros here."""
+    tools = Call(interpreter.builder, interpreter.state, "Loop", "undefined", [], {}, None)
     if not isinstance(type_, TensorType) or type_.shape is None:
         raise ModelError(f"a loop sends a value of type {type_} to what comes after it; its rank must be known")
     return tools.const(np.zeros([d if isinstance(d, int) else 1 for d in type_.shape], type_.dtype))

@@ -46,7 +46,7 @@ def _item(_: Interpreter, args: Sequence[Any], attrs: Mapping[str, Any], name: s
 def _partial(_: Interpreter, args: Sequence[Any], attrs: Mapping[str, Any], name: str) -> Any:
     callee = args[0]
     if not isinstance(callee, Closure):
-        raise ModelError(f"node '{name}' gives operands to {describe(callee)}, which is no function graph")
+        raise ModelError(f"node '{name}' gives operands to {describe(callee)}, which is not a function graph")
     return Closure(callee.graph, (*callee.given, *args[1:]))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,21 @@ class Program:
                     seen.add(name)
                     stack.append(name)
         return False
+
+    def unknown_nodes(self, known: Callable[[str], bool]) -> list[tuple[str, str]]:
+        """(primitive, name) of every node that the main graph may run whose primitive is not ``known``."""
+        found, seen = [], {self.main.name}
+        stack = [self.main]
+        while stack:
+            graph = stack.pop()
+            for node in graph.node:
+                primitive = self.primitives.get(node.op_type.removeprefix(REFERENCE))
+                if primitive is not None and not known(primitive.op_type):
+                    found.append((primitive.op_type, self.label(node)))
+            names = (self._named(graph) if graph is self.main else self._names[graph.name]) - seen
+            seen |= names
+            stack.extend(self.functions[name] for name in sorted(names))
+        return found
 
     def _named(self, graph: Any) -> set[str]:
         found: set[str] = set()

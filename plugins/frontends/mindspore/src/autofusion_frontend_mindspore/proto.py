@@ -15,7 +15,7 @@ NEWEST = 3
 
 
 def read_model(path: Path, key: bytes | None = None) -> Any:
-    """The ``ModelProto`` in the file, decrypted with ``key`` if it is encrypted; raise ModelError if it is none."""
+    """The ``ModelProto`` in the file, decrypted with ``key`` if it is encrypted; raise ModelError if it is not one."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -29,7 +29,9 @@ def read_model(path: Path, key: bytes | None = None) -> Any:
     try:
         model.ParseFromString(data)
     except Exception as error:
-        found = "what the key gives is no MindIR: is it the right key?" if cipher else f"it is {sniff.describe(path)}"
+        found = (
+            "what the key gives is not a MindIR: is it the right key?" if cipher else f"it is {sniff.describe(path)}"
+        )
         raise ModelError(f"'{path}' is not a MindIR that can be read: {found}") from error
     _check(path, model, cipher)
     return model
@@ -40,7 +42,7 @@ def _check(path: Path, model: Any, cipher: str | None) -> None:
     if not model.HasField("graph") or "MindSpore" not in producer:
         if not model.HasField("graph") and "MindSpore" in producer:
             raise ModelError(f"'{path}' is a MindIR without a graph: it is truncated, or was never a network")
-        found = "what the key gives is no MindIR" if cipher else f"it is {sniff.describe(path)}"
+        found = "what the key gives is not a MindIR" if cipher else f"it is {sniff.describe(path)}"
         raise ModelError(f"'{path}' is not a MindIR that can be read: {found}")
     if model.mind_ir_version > NEWEST:
         raise ModelError(

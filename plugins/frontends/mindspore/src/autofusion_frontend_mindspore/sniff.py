@@ -34,12 +34,26 @@ def is_mindir(path: Path) -> bool:
 
 def describe(path: Path) -> str:
     """What the file at ``path`` seems to be, for an error message."""
+    known = relative_of(path)
+    if known is not None:
+        return known
+    if is_mindir(path):
+        return "a MindIR that is truncated or damaged"
+    return _CHECKPOINT if _is_like_a_checkpoint(path) else filetype.describe(filetype.head(path))
+
+
+def relative_of(path: Path) -> str | None:
+    """What other kind of file MindSpore wrote, and how it becomes a MindIR; None for all others."""
     start = filetype.head(path)
     if b"ms_lite" in start[:64] or start[4:8] == b"MSL2":
         return "a MindSpore Lite model (.ms): export the network with file_format='MINDIR' instead"
-    if is_mindir(path):
-        return "a MindIR that is truncated or damaged"
-    # A checkpoint is a list of {tag, tensor}.
-    if filetype.begins_with_names(start) and not filetype.is_text(start):
-        return "a MindSpore checkpoint (.ckpt), which holds parameters but no network: export the network as MINDIR"
-    return filetype.describe(start)
+    return _CHECKPOINT if path.suffix.lower() == ".ckpt" and _is_like_a_checkpoint(path) else None
+
+
+_CHECKPOINT = "a MindSpore checkpoint (.ckpt), which holds parameters but no network: export the network as MINDIR"
+
+
+def _is_like_a_checkpoint(path: Path) -> bool:
+    """True for a list of {tag, tensor}, which other formats begin with too: the graphs of TensorFlow, for one."""
+    start = filetype.head(path)
+    return filetype.begins_with_names(start) and not filetype.is_text(start)

@@ -32,7 +32,7 @@ _OF_LIST = {
 
 
 def text(data: bytes) -> str:
-    """A string attribute; bytes that are no UTF-8 survive the way there and back."""
+    """A string attribute; bytes that are not UTF-8 survive the way there and back."""
     return data.decode("utf-8", "surrogateescape")
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-
+from autofusion import frontends
 from autofusion.frontends import ModelError
 from autofusion.ir.graph import Graph, Node, Value
-from autofusion.ir.types import TensorType
 
 if TYPE_CHECKING:
     import onnx
@@ -18,10 +16,14 @@ if TYPE_CHECKING:
 
 
 class NotConvertible(ModelError):
-    """A converter does not know this form of a custom operator: the node stays opaque."""
+    """A converter does not know this form of a custom operator: the node stays opaque. ``reason`` names no node."""
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason or message
 
 
-class Call:
+class Call(frontends.Call):
     """One source node while it is converted.
 
     ``inputs`` has None for absent operands, none at the end. ``outputs`` are the names of the results, "" for those
@@ -38,25 +40,14 @@ class Call:
         inputs: Sequence[Value | None],
         attrs: dict[str, Any],
     ) -> None:
+        super().__init__(scope.graph, proto.op_type, name, inputs, attrs)
         self.scope = scope
         self.proto = proto
         self.domain = domain
-        self.op = proto.op_type
         self.version = version
-        self.name = name
-        self.inputs = list(inputs)
-        self.attrs = attrs
         self.outputs = list(proto.output)
         while len(self.outputs) > 1 and not self.outputs[-1]:
             self.outputs.pop()
-        self.made: list[Node] = []
-
-    # ---- reading -------------------------------------------------------------------------------------------
-
-    @property
-    def graph(self) -> Graph:
-        """The graph that nodes are emitted into."""
-        return self.scope.graph
 
     @property
     def label(self) -> str:
@@ -65,22 +56,9 @@ class Call:
 
     def fail(self, why: str) -> NoReturn:
         """Raise ModelError about this node; one of a custom operator then stays as it is."""
-        raise (NotConvertible if self.domain else ModelError)(f"{self.label}: {why}")
-
-    def operand(self, index: int) -> Value | None:
-        """Operand ``index``, or None if it is absent."""
-        return self.inputs[index] if index < len(self.inputs) else None
-
-    def required(self, index: int) -> Value:
-        """Operand ``index``; raise ModelError if it is absent."""
-        value = self.operand(index)
-        if value is None:
-            self.fail(f"operand {index} is missing")
-        return value
-
-    def attr(self, name: str, default: Any = None) -> Any:
-        """The attribute, or ``default``."""
-        return self.attrs.get(name, default)
+        if self.domain:
+            raise NotConvertible(f"{self.label}: {why}", why)
+        raise ModelError(f"{self.label}: {why}")
 
     def without(self, *names: str, **more: Any) -> dict[str, Any]:
         """The attributes but for ``names``, plus ``more``."""
@@ -92,59 +70,16 @@ class Call:
 
     def rank(self, value: Value) -> int:
         """The rank of ``value``, as inferred or else as the source states it; raise ModelError if it is not known."""
-        if not isinstance(value.type, TensorType) or value.type.rank is None:
-            stated = self.scope.model.ranks.get(value)
-            if stated is not None:
-                return stated
-            self.fail(f"the rank of '{value.name}' is not known, and this old form of {self.op} depends on it")
-        return value.type.rank
+        stated = None if value.shape is not None else self.scope.model.ranks.get(value)
+        return super().rank(value) if stated is None else stated
 
-    def axis(self, value: Value, axis: int) -> int:
-        """``axis`` of ``value``, counted from the front; raise ModelError if there is no such axis."""
-        rank = self.rank(value)
-        if not -rank <= axis < rank:
-            self.fail(f"axis {axis} is out of range for '{value.name}' of rank {rank}")
-        return axis % rank
+    def free_name(self, name: str) -> str:
+        """``name``, changed if the source gives it to a value."""
+        return self.scope.free_name(name)
 
-    def dtype(self, value: Value) -> np.dtype:
-        """The element type of ``value``; raise ModelError if it is not known."""
-        if value.dtype is None:
-            self.fail(f"the element type of '{value.name}' is not known, and the meaning of {self.op} depends on it")
-        return value.dtype
-
-    def undo(self) -> None:
-        """Remove what was emitted."""
-        for node in reversed(self.made):
-            self.graph.remove(node)
-        self.made.clear()
-
-    # ---- emitting ------------------------------------------------------------------------------------------
-
-    def node(
-        self,
-        op: str,
-        inputs: Sequence[Value | None],
-        attrs: Mapping[str, Any] | None = None,
-        *,
-        outputs: int = 1,
-        name: str = "",
-        output_names: Sequence[str] = (),
-    ) -> Node:
-        """Emit a node and infer its types."""
-        operands = list(inputs)
-        while operands and operands[-1] is None:
-            operands.pop()
-        name = self.scope.free_name(name or f"{self.name}/{op.rsplit('::', 1)[-1]}", bool(name))
-        names = [output_names[i] if i < len(output_names) and output_names[i] else "" for i in range(outputs)]
-        names = [n or (name if outputs == 1 else f"{name}.{i}") for i, n in enumerate(names)]
-        node = self.graph.node(op, operands, attrs, outputs=outputs, output_names=names, name=name, origin=(self.name,))
-        self.made.append(node)
+    def infer(self, node: Node) -> None:
+        """Infer the result types; in a body, contradictions (that no run may ever meet) leave them unknown."""
         self.scope.infer(node)
-        return node
-
-    def emit(self, op: str, *inputs: Value | None, **attrs: Any) -> Value:
-        """Emit a one-result node; return its result."""
-        return self.node(op, inputs, attrs).output
 
     def result(
         self,
@@ -161,29 +96,6 @@ class Call:
             name=self.name,
             output_names=self.scope.value_names(self.outputs),
         ).outputs
-
-    def const(self, data: Any, dtype: Any = None, name: str = "const") -> Value:
-        """A constant."""
-        return self.graph.constant(np.asarray(data, dtype), self.scope.free_name(f"{self.name}/{name}"))
-
-    def ints(self, data: Sequence[int] | int, name: str = "const") -> Value:
-        """A constant of 64-bit integers: a vector, or a scalar for a number."""
-        return self.const(data, np.int64, name)
-
-    def like(self, data: float, value: Value, name: str = "const") -> Value:
-        """A scalar of the element type of ``value``, known or not."""
-        if value.dtype is not None:
-            return self.const(data, value.dtype, name)
-        return self.emit("CastLike", self.const(data, np.float32, name), value)
-
-    def dim(self, value: Value, axis: int) -> Value:
-        """Size of one axis as a vector of one 64-bit integer, constant if it is known."""
-        if value.shape is not None and -len(value.shape) <= axis < len(value.shape):
-            size = value.shape[axis]
-            if isinstance(size, int):
-                return self.ints([size])
-        end = {} if axis == -1 else {"end": axis + 1}
-        return self.emit("Shape", value, start=axis, **end)
 
     def body(self, proto: onnx.GraphProto, name: str) -> tuple[Graph, list[tuple[Value, Value]]]:
         """Import a subgraph; also return its captures, as (value here, input of the body) pairs."""

@@ -17,7 +17,7 @@ import onnx
 from onnx import helper
 
 from autofusion.frontends import ModelError
-from autofusion.ir.graph import FUSED, Graph, Node, Value
+from autofusion.ir.graph import FUSED, NOT_CONVERTED, Graph, Node, Value
 from autofusion_frontend_onnx.operators import DOMAIN_VERSION
 from autofusion_frontend_onnx.opset import LOWEST, lowest_opset
 from autofusion_frontend_onnx.proto import type_proto
@@ -212,7 +212,7 @@ class _Writer:
         captured = [self._read(v, names) for v in node.inputs[count:]]
         attributes = []
         for name, value in node.attrs.items():
-            if name in ("captures", DOMAIN_VERSION) or value is None:
+            if name in ("captures", DOMAIN_VERSION, NOT_CONVERTED) or value is None:
                 continue
             said = found.attributes.get(name) if found is not None else None
             if found is not None and said is None:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 from autofusion.frontends import LoadOptions, Oracle
 from autofusion.ir.graph import Graph
-from autofusion_frontend_onnx import __version__, sniff
+from autofusion_frontend_onnx import sniff
 
 
 class OnnxFrontend:
     """See ``autofusion.frontends.Frontend``; ``export`` is beyond it."""
 
     name: str = "onnx"
-    version: str = __version__
+    version: str = version("autofusion-frontend-onnx")
     suffixes: Sequence[str] = (".onnx",)
 
     def recognises(self, path: Path) -> bool:
         """True if the file is built like an ONNX model, truncated ones included."""
         return sniff.is_onnx(Path(path))
+
+    def advise(self, path: Path) -> str | None:
+        """What a file is that ONNX models are made into or from, and what to do with it."""
+        return sniff.relative_of(Path(path))
 
     def load(self, path: Path, options: LoadOptions) -> Graph:
         """Read the model; raise ModelError if it is not one, or says what ONNX does not allow."""

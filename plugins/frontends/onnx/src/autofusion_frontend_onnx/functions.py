@@ -46,7 +46,7 @@ def _count(
     if len(calls) > _DEEPEST:
         raise ModelError(f"functions call each other more than {_DEEPEST} levels deep, beginning with '{calls[0][1]}'")
     total = 0
-    for node in _with_bodies(nodes):
+    for node in with_bodies(nodes):
         key = domain_name(node.domain), node.op_type, node.overload
         total += 1
         if key not in functions:
@@ -60,8 +60,9 @@ def _count(
     return total
 
 
-def _with_bodies(nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    stack = list(nodes)
+def with_bodies(nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """The nodes, and those of their bodies at all depths."""
+    stack = list(reversed(nodes))
     while stack:
         node = stack.pop()
         yield node

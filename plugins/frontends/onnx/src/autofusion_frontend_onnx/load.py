@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import onnx
 
-from autofusion.frontends import LoadOptions, ModelError, OptionError, nearest
+from autofusion.frontends import LoadOptions, OptionError, naming_file, nearest
 from autofusion.ir.graph import Graph
 from autofusion_frontend_onnx import proto
 from autofusion_frontend_onnx.description import description
 from autofusion_frontend_onnx.functions import functions_of
+from autofusion_frontend_onnx.registry import TABLE
+from autofusion_frontend_onnx.schemas import unknown_nodes
 from autofusion_frontend_onnx.scope import Model, Scope
 from autofusion_frontend_onnx.survey import survey
 
@@ -25,9 +28,10 @@ def import_model(source: onnx.ModelProto, path: Path, options: LoadOptions) -> G
     """The graph of a parsed model; external data lies in the folder of ``path``."""
     if options.key is not None:
         raise OptionError(f"'{path}' is an ONNX model, which cannot be encrypted; leave the key out")
-    try:
-        names = survey(source)
-        model = Model(path, source.ir_version, functions_of(source), names)
+    with naming_file(path):
+        names, functions = survey(source), functions_of(source)
+        converters = TABLE.extended(options.converters)
+        model = Model(path, source.ir_version, functions, names, converters, partial(unknown_nodes, source, functions))
         graph = Graph(source.graph.name or path.stem)
         graph.description = description(source)
         scope = Scope(model, graph, proto.opsets(source.opset_import, source.ir_version, f"'{path}'"))
@@ -36,12 +40,6 @@ def import_model(source: onnx.ModelProto, path: Path, options: LoadOptions) -> G
             _cut(scope, options.inputs)
         elif options.outputs:
             graph.prune()
-    except ModelError as error:
-        if str(path) in str(error):
-            raise
-        raise type(error)(f"'{path}': {error}") from error
-    except RecursionError as error:
-        raise ModelError(f"'{path}' is nested too deep to be read") from error
     return graph
 
 

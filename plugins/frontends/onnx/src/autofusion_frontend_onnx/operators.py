@@ -8,15 +8,14 @@ from typing import Any
 
 import onnx
 
-from autofusion.frontends import AutofusionError, ModelError
+from autofusion.frontends import DAMAGE, Converter, naming_node
 from autofusion.ir import operators
-from autofusion.ir.graph import Value
-from autofusion_frontend_onnx import converters  # noqa: F401  (imported to register)
+from autofusion.ir.graph import NOT_CONVERTED, Value
 from autofusion_frontend_onnx.attributes import text
 from autofusion_frontend_onnx.bodies import import_bodies
 from autofusion_frontend_onnx.call import Call, NotConvertible
 from autofusion_frontend_onnx.definitions import written_out
-from autofusion_frontend_onnx.registry import Converter, find_converter
+from autofusion_frontend_onnx.registry import find_converter, operator_name
 from autofusion_frontend_onnx.schemas import FORGOTTEN, check, schema
 from autofusion_frontend_onnx.tensors import element_type
 
@@ -24,30 +23,18 @@ DOMAIN_VERSION = "domain_version"
 """Attribute of opaque nodes: the version of their domain that the model imports, where that is not the first."""
 
 
-_DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What converters run into that read attributes and operands as their schema has them, when a damaged model holds
-something else. Converters of other domains may come from anywhere, and raise anything."""
-
-
 def convert(call: Call) -> Sequence[Value | None]:
     """Emit IR nodes for ``call``; return its results. Whatever goes wrong is a ModelError that names the node."""
-    try:
-        function = find_converter(call.domain, call.op, call.version)
+    # Converters of other domains may come from anywhere, and raise anything.
+    with naming_node(call.label, (Exception,) if call.domain else DAMAGE):
+        function = find_converter(call.scope.model.converters, call.domain, call.op, call.version)
         if not call.domain:
             if function is None or schema(call.op, call.version) is not None:
                 check(call)
             _element_types(call)
         results = _converted(call, function)
-    except ModelError:
-        raise
-    except AutofusionError as error:
-        raise ModelError(f"{call.label}: {error}") from error
-    except Exception as error:
-        if not (call.domain or isinstance(error, _DAMAGE)):
-            raise
-        raise ModelError(f"{call.label}: it cannot be read: {type(error).__name__}: {error}") from error
     values = [results] if isinstance(results, Value) else list(results)
-    _name(call, values)
+    call.name_results(values, call.scope.value_names(call.outputs))
     return values
 
 
@@ -57,9 +44,9 @@ def _converted(call: Call, function: Converter | None) -> Value | Sequence[Value
     inputs, attrs, outputs = list(call.inputs), dict(call.attrs), list(call.outputs)
     try:
         return function(call)
-    except NotConvertible:
+    except NotConvertible as error:
         call.undo()
-        call.inputs, call.attrs, call.outputs = inputs, attrs, outputs
+        call.inputs, call.attrs, call.outputs = inputs, attrs | {NOT_CONVERTED: error.reason}, outputs
         return passed_through(call)
 
 
@@ -70,15 +57,6 @@ def _element_types(call: Call) -> None:
             dtype = element_type(call.attrs.pop(name))
             if dtype is not None:
                 call.attrs[name] = dtype
-
-
-def _name(call: Call, values: Sequence[Value | None]) -> None:
-    """Results that a converter made under passing names get those of the source."""
-    names = call.scope.value_names(call.outputs)
-    for value, name in zip(values, names, strict=False):
-        fresh = value is not None and value.producer in call.made and value.name not in names
-        if value is not None and name and fresh:
-            value.name = call.graph.unique_value_name(name)
 
 
 @cache
@@ -99,7 +77,6 @@ def _stated_defaults(op: str, version: int) -> tuple[tuple[str, Any], ...]:
 
 def passed_through(call: Call) -> Sequence[Value | None]:
     """The node as it is, but for element types, bodies, and defaults that have changed since its version."""
-    op = f"{call.domain}::{call.op}" if call.domain else call.op
     if call.domain or schema(call.op, operators.OPSET) is None:
         results = written_out(call)
         if results is not None:
@@ -112,7 +89,7 @@ def passed_through(call: Call) -> Sequence[Value | None]:
     elif call.version > 1:
         call.attrs[DOMAIN_VERSION] = call.version
     captures = import_bodies(call)
-    return call.result(op, [*_padded(call), *captures] if captures else call.inputs)
+    return call.result(operator_name(call.domain, call.op), [*_padded(call), *captures] if captures else call.inputs)
 
 
 def _padded(call: Call) -> list[Value | None]:

@@ -9,7 +9,7 @@ import onnx
 from autofusion.ir.graph import Node
 from autofusion.ir.operators import OPSET
 from autofusion.ir.types import OptionalType, SequenceType, TensorType, Type
-from autofusion_frontend_onnx.registry import find_converter
+from autofusion_frontend_onnx.registry import TABLE
 from autofusion_frontend_onnx.schemas import schema
 
 LOWEST = 17
@@ -43,7 +43,7 @@ def _same(node: Node, version: int, newer: int) -> bool:
     old, new = schema(node.op, version), schema(node.op, newer)
     if old is None or new is None or old.deprecated:
         return False
-    if find_converter("", node.op, version) is not find_converter("", node.op, newer):
+    if TABLE.find(node.op, version) is not TABLE.find(node.op, newer):
         return False
     explicit = node.inputs[: len(node.inputs) - int(node.attr("captures", 0))]
     if not old.min_input <= len(explicit) <= old.max_input or len(node.outputs) > old.max_output:

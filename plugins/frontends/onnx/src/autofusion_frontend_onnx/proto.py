@@ -19,7 +19,7 @@ _NOT_SYMBOLS = frozenset({"", "?", "-1", "None", "none", "unk", "unknown"})
 
 
 def read_model(path: Path) -> onnx.ModelProto:
-    """Parse the file; raise ModelError that says what the file is if it is no ONNX model."""
+    """Parse the file; raise ModelError that says what the file is if it is not an ONNX model."""
     try:
         size = path.stat().st_size
         if not path.is_file():
@@ -73,7 +73,7 @@ def opsets(imports: Any, ir_version: int, what: str) -> dict[str, int]:
 
 
 def known_dim(dim: onnx.TensorShapeProto.Dimension) -> Dim:
-    """A dim as the IR may rely on it: names that exporters give to unrelated dims are no symbols."""
+    """A dim as the IR may rely on it: names that exporters give to unrelated dims are not symbols."""
     stated = stated_dim(dim)
     return None if isinstance(stated, str) and stated.strip() in _NOT_SYMBOLS else stated
 

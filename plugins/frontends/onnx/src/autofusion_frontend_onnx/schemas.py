@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 
 import onnx
 from onnx.defs import OpSchema
 
-from autofusion.frontends import ModelError, UnsupportedOperatorError, nearest
+from autofusion.frontends import ModelError, UnsupportedOperatorError, by_operator, listed, nearest
 from autofusion_frontend_onnx.attributes import kind_of
 from autofusion_frontend_onnx.call import Call
+from autofusion_frontend_onnx.functions import FunctionKey, with_bodies
+from autofusion_frontend_onnx.proto import domain_name
+from autofusion_frontend_onnx.registry import TABLE
 
 FORGOTTEN = frozenset({"consumed_inputs"})
 """Attributes of old operator versions that never had a meaning for the result."""
@@ -37,23 +41,14 @@ def check(call: Call) -> OpSchema:
         raise ModelError(f"node '{call.name}' ({call.op}): the model imports no version of the default operator set")
     found = schema(call.op, call.version)
     if found is None:
-        if call.op in _names():
-            first = min(s.since_version for s in onnx.defs.get_all_schemas_with_history() if _is(s, call.op))
-            raise UnsupportedOperatorError(
-                f"{call.label}: operator '{call.op}' first appears in operator set {first}; export the model again, "
-                "or correct the version that it imports"
-            )
-        raise UnsupportedOperatorError(
-            f"{call.label}: the ONNX operator set has no operator '{call.op}'{nearest(call.op, _names())}; "
-            "if it is a custom operator, its nodes must name a domain"
-        )
+        raise UnsupportedOperatorError(_unknown(call))
     least, most = found.min_input, found.max_input
     if not least <= max(len(call.proto.input), len(call.inputs)) <= most:
         call.fail(
             f"it has {len(call.proto.input)} operands; expected {least}" + (f" to {most}" if most != least else "")
         )
     for index in range(least):
-        if call.operand(index) is None and _single(found, index):
+        if call.optional(index) is None and _single(found, index):
             call.fail(f"operand {index} ('{found.inputs[index].name}') is absent, and it is not optional")
     if len(call.outputs) > found.max_output:
         call.fail(f"it has {len(call.outputs)} results; expected at most {found.max_output}")
@@ -70,6 +65,26 @@ def check(call: Call) -> OpSchema:
     return found
 
 
+def _unknown(call: Call) -> str:
+    found = by_operator(call.scope.model.unknown() or [(call.op, call.name)])
+    if len(found) == 1:
+        ((op, names),) = found.items()
+        more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+        return f"node '{names[0]}'{more} is of operator '{op}', {_advice(op, call.version)}"
+    hints = {op: _advice(op, call.version) for op in found}
+    return f"these operators of the model are unknown: {listed(found, hints)}"
+
+
+def _advice(op: str, version: int) -> str:
+    if op not in _names():
+        return (
+            f"which the ONNX operator set {version} does not have: if it is a custom operator, its nodes must name a "
+            f"domain{nearest(op, _names())}"
+        )
+    first = min(s.since_version for s in onnx.defs.get_all_schemas_with_history() if _is(s, op))
+    return f"which first appears in operator set {first}: export the model again, or correct the version it imports"
+
+
 def _is(candidate: OpSchema, op: str) -> bool:
     return candidate.name == op and not candidate.domain
 
@@ -77,3 +92,19 @@ def _is(candidate: OpSchema, op: str) -> bool:
 def _single(found: OpSchema, index: int) -> bool:
     at = min(index, len(found.inputs) - 1)
     return found.inputs[at].option == OpSchema.FormalParameterOption.Single
+
+
+def unknown_nodes(model: onnx.ModelProto, functions: Mapping[FunctionKey, onnx.FunctionProto]) -> list[tuple[str, str]]:
+    """(operator, name) of every node of the default domain that its operator set does not have, functions included."""
+    parts = [(model.graph.node, model.opset_import, "")]
+    parts += [(f.node, f.opset_import or model.opset_import, f"{f.name}/") for f in model.functions]
+    found = []
+    for nodes, imports, prefix in parts:
+        version = next((entry.version for entry in imports if not domain_name(entry.domain)), 0)
+        for node in with_bodies(nodes):
+            key = domain_name(node.domain), node.op_type, node.overload
+            if key[0] or key in functions or TABLE.find(node.op_type, version) is not None:
+                continue
+            if schema(node.op_type, version) is None:
+                found.append((node.op_type, prefix + (node.name or next(iter(node.output), ""))))
+    return found

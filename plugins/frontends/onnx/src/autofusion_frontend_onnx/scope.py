@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from autofusion.frontends import ModelError, OptionError, ShapeError, nearest
+from autofusion.frontends import ConverterTable, ModelError, OptionError, Origins, ShapeError, nearest
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.infer import infer_node
 from autofusion.ir.types import TensorType, Type, of_array
@@ -39,7 +39,10 @@ class Model:
     functions: Mapping[FunctionKey, onnx.FunctionProto]
     names: set[str]
     """All names that the source gives to values."""
-    origins: set[str] = field(default_factory=set)
+    converters: ConverterTable
+    unknown: Callable[[], list[tuple[str, str]]]
+    """(operator, node) of every node of the default domain that no version imported here has."""
+    origins: Origins = field(default_factory=Origins)
     ranks: dict[Value, int] = field(default_factory=dict)
     """What the source states about ranks that nothing infers; it may not hold."""
 
@@ -47,15 +50,6 @@ class Model:
     def folder(self) -> Path:
         """Where external data lies."""
         return self.path.parent
-
-    def origin(self, name: str) -> str:
-        """``name``, made unique among the names of source nodes."""
-        unique, count = name, 1
-        while unique in self.origins:
-            count += 1
-            unique = f"{name}#{count}"
-        self.origins.add(unique)
-        return unique
 
 
 class Scope:
@@ -124,9 +118,9 @@ class Scope:
             )
         return value
 
-    def free_name(self, name: str, taken_by_source: bool = False) -> str:
-        """``name``, changed if it is one that the source gives to a value (unless it is the source's own)."""
-        while not taken_by_source and name in self.model.names:
+    def free_name(self, name: str) -> str:
+        """``name``, changed if it is one that the source gives to a value."""
+        while name in self.model.names:
             name += "'"
         return name
 
@@ -173,7 +167,7 @@ class Scope:
 
     def _node(self, node: onnx.NodeProto, index: int) -> None:
         name = node.name or next((n for n in node.output if n), "") or f"{node.op_type}#{index}"
-        name = self.model.origin(self.prefix + name)
+        name = self.model.origins.unique(self.prefix + name)
         label = f"node '{name}' ({node.op_type})"
         inputs = [self.read(n, label) if n and n not in self.absent else None for n in node.input]
         while inputs and inputs[-1] is None:
@@ -343,6 +337,7 @@ class Scope:
         value.type = value.type.with_shape(())
         if self.model.ranks.pop(value, None) == 1:
             one = self.graph.constant(np.ones(1, np.int64), self.prefix + info.name + "/shape")
-            node = self.graph.node("Reshape", [value, one], name=self.model.origin(f"{self.graph.name}/{info.name}"))
+            name = self.model.origins.unique(f"{self.graph.name}/{info.name}")
+            node = self.graph.node("Reshape", [value, one], name=name)
             self.infer(node)
             self.values[info.name] = node.output

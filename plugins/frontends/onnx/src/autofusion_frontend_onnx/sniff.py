@@ -41,10 +41,22 @@ def is_onnx(path: Path) -> bool:
 
 def describe(path: Path) -> str:
     """What the file at ``path`` seems to be, for an error message."""
+    known = relative_of(path)
+    if known is not None:
+        return known
+    return "an ONNX model that is truncated or damaged" if is_onnx(path) else filetype.describe(filetype.head(path))
+
+
+def relative_of(path: Path) -> str | None:
+    """What a file is that is not a binary ONNX model but leads to one, and how; None for all others."""
     start = filetype.head(path)
     if b"ir_version" in start[:512] and filetype.is_text(start):
         return "an ONNX model in text form: convert it to the binary form with onnx.save"
-    return "an ONNX model that is truncated or damaged" if is_onnx(path) else filetype.describe(start)
+    if start[4:8] == b"ORTM":
+        return "a model in onnxruntime's own format (.ort): use the ONNX model that it was made from"
+    if start.startswith(b"PK\x03\x04") and b"data.pkl" in start:
+        return "a PyTorch checkpoint or program, which holds Python objects: export the network with torch.onnx.export"
+    return None
 
 
 def _walk(file: BinaryIO, size: int) -> bool:

@@ -1,6 +1,6 @@
 """A first walk over the whole model: every name is text, and the names of values are known before any is made up.
 
-The protobuf runtime hands out ``bytes`` for a string that is no UTF-8; here that becomes an error once and for all.
+The protobuf runtime hands out ``bytes`` for a string that is not UTF-8; here that becomes an error once and for all.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from autofusion.frontends import ModelError
 
 
 def survey(model: onnx.ModelProto) -> set[str]:
-    """The names of all values of the main graph and its bodies; raise ModelError if a name anywhere is no text."""
+    """The names of all values of the main graph and its bodies; raise ModelError if a name anywhere is not text."""
     _check((entry.domain for entry in model.opset_import), "the domain of an operator set")
     names = _graphs([model.graph])
     for function in model.functions:
@@ -93,4 +93,4 @@ def _type(type_: onnx.TypeProto, what: str) -> None:
 def _check(texts: Iterable[Any], what: str) -> None:
     for text in texts:
         if not isinstance(text, str):
-            raise ModelError(f"{what} is called {text!r}, which is no UTF-8 text; the file is damaged")
+            raise ModelError(f"{what} is called {text!r}, which is not UTF-8 text; the file is damaged")

@@ -138,7 +138,7 @@ def _external(proto: TensorProto, dtype: np.dtype, dims: tuple[int, ...], folder
     try:
         offset, length = int(said.get("offset", 0)), int(said.get("length", expected))
     except ValueError:
-        raise ModelError(f"{what} has external data with an offset or length that is no number: {said}") from None
+        raise ModelError(f"{what} has external data with an offset or length that is not a number: {said}") from None
     try:
         size = path.stat().st_size
     except OSError as error:

@@ -30,7 +30,7 @@ _CONVERT: dict[int, Callable[[Any], Any]] = {
 
 
 def tensor(array: np.ndarray, name: str = "") -> onnx.TensorProto:
-    """An array as a TensorProto; strings may hold bytes that are no UTF-8."""
+    """An array as a TensorProto; strings may hold bytes that are not UTF-8."""
     if array.dtype == object or array.dtype.kind in "US":
         made = onnx.TensorProto(name=name, data_type=onnx.TensorProto.STRING, dims=array.shape)
         made.string_data.extend(str(s).encode("utf-8", "surrogateescape") for s in array.reshape(-1))

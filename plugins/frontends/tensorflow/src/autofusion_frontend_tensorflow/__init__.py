@@ -9,8 +9,6 @@ from autofusion.frontends import hookimpl
 if TYPE_CHECKING:
     from autofusion.frontends import Frontend
 
-__version__ = "0.1.0"
-
 
 @hookimpl
 def autofusion_frontends() -> list[Frontend]:

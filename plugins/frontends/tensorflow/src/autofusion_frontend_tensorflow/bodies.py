@@ -39,10 +39,7 @@ class BodyBuilder:
     """A body graph in the making: explicit inputs first, then what it captures."""
 
     def __init__(self, call: Call, name: str) -> None:
-        from autofusion_frontend_tensorflow.scope import Scope
-
         self._call = call
-        self._scope_of = Scope
         self.graph = Graph(f"{call.name}/{name}")
         self._captured: dict[Value, Value] = {}
 
@@ -63,9 +60,7 @@ class BodyBuilder:
 
     def run(self, body: Body, arguments: Sequence[Value], prefix: str) -> list[Value]:
         """Import ``body``; return its results."""
-        scope = self._call.scope
-        names = dict(zip(body.arguments, arguments, strict=True))
-        return self._scope_of(scope.model, self.graph, body, names, f"{prefix}/", scope.depth + 1).resolve(body.results)
+        return self._call.scope.inlined(body, arguments, prefix, self.graph)
 
     def finish(self, results: Sequence[Value]) -> Graph:
         """The graph with these outputs."""

@@ -84,7 +84,7 @@ def _type_of(scope: Scope, ref: Ref) -> TensorType:
     """The type of a value inside the model: by importing what it depends on elsewhere, or as its node states it."""
     node = scope.body.nodes[ref[0]]
     try:
-        model = Model(scope.model.path, scope.model.library, ranks=scope.model.ranks)
+        model = Model(scope.model.path, scope.model.library, scope.model.converters, ranks=scope.model.ranks)
         (value,) = Scope(model, Graph("aside"), scope.body).resolve([ref])
         if isinstance(value.type, TensorType) and value.dtype is not None:
             return value.type

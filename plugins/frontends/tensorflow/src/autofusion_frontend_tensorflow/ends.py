@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from autofusion.frontends import ModelError
-from autofusion_frontend_tensorflow.registry import output_names
+from autofusion_frontend_tensorflow.library import OutputNames
 from autofusion_frontend_tensorflow.source import Body, Ref, SourceNode
 
 _NO_OUTPUTS = frozenset(
@@ -20,7 +20,7 @@ _LISTS = {"IdentityN": "T", "If": "Tout", "StatelessIf": "Tout", "While": "T", "
 _LISTS |= {"StatelessCase": "Tout", "PartitionedCall": "Tout", "StatefulPartitionedCall": "Tout"}
 
 
-def unread(body: Body) -> list[Ref]:
+def unread(body: Body, output_names: OutputNames) -> list[Ref]:
     """The results of the nodes that no node reads, in the order of the file; raise ModelError if there are none.
 
     What depends on no input is left out, and so are what only control edges read (pivots of control flow, reads of
@@ -36,7 +36,7 @@ def unread(body: Body) -> list[Ref]:
         ends = [n for n in ends if n.name not in unwanted] or ends
     if not ends:
         raise ModelError("every result of the graph is read inside it: name the outputs that you want")
-    return [(node.name, port) for node in ends for port in range(_result_count(node))]
+    return [(node.name, port) for node in ends for port in range(_result_count(node, output_names))]
 
 
 def _downstream(body: Body, first: Sequence[SourceNode], until: Collection[str] = ()) -> set[str]:
@@ -77,7 +77,7 @@ def name_of(ref: Ref) -> str:
     return ref[0] if ref[1] == 0 else f"{ref[0]}:{ref[1]}"
 
 
-def _result_count(node: SourceNode) -> int:
+def _result_count(node: SourceNode, output_names: OutputNames) -> int:
     if any(part in node.op for part in _FIRST_ONLY):
         return 1
     if node.op in _COUNTS:

@@ -41,13 +41,13 @@ def read(path: Path, signature: str | None = None) -> Source:
         raise OptionError(f"'{path}' is not a SavedModel and has no signatures; leave out the signature '{signature}'")
     if kind is Kind.SAVED_FILE:
         raise ModelError(
-            f"'{path}' is {kind.value}: it is no frozen graph. Give its folder '{path.parent}' instead, with the "
+            f"'{path}' is {kind.value}: it is not a frozen graph. Give its folder '{path.parent}' instead, with the "
             "'variables' folder beside the file"
         )
     if path.is_dir():
-        raise ModelError(f"the folder '{path}' has no '{sniff.SAVED_MODEL}': it is no SavedModel")
+        raise ModelError(f"the folder '{path}' has no '{sniff.SAVED_MODEL}': it is not a SavedModel")
     if kind is Kind.UNKNOWN:
-        raise ModelError(f"'{path}' is no TensorFlow graph but {sniff.describe(path)}")
+        raise ModelError(f"'{path}' is not a TensorFlow graph but {sniff.describe(path)}")
     return Source(_text(path) if kind is Kind.TEXT else _binary(path))
 
 

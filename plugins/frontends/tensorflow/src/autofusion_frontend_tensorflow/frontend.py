@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 from autofusion.frontends import LoadOptions, Oracle
 from autofusion.ir.graph import Graph
-from autofusion_frontend_tensorflow import __version__, sniff
+from autofusion_frontend_tensorflow import sniff
 
 
 class TensorflowFrontend:
     """See ``autofusion.frontends.Frontend``."""
 
     name: str = "tensorflow"
-    version: str = __version__
+    version: str = version("autofusion-frontend-tensorflow")
     suffixes: Sequence[str] = (".pb", ".pbtxt")
 
     def recognises(self, path: Path) -> bool:
@@ -26,7 +27,7 @@ class TensorflowFrontend:
         return sniff.relative_of(Path(path))
 
     def load(self, path: Path, options: LoadOptions) -> Graph:
-        """Read the model; raise ModelError if it is none, or uses what has no converter."""
+        """Read the model; raise ModelError if it is not one, or uses what has no converter."""
         from autofusion_frontend_tensorflow.load import load_model
 
         return load_model(Path(path), options)

@@ -6,41 +6,35 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from autofusion.frontends import LoadOptions, ModelError, OptionError, UnsupportedOperatorError, nearest
+from autofusion.frontends import ConverterTable, LoadOptions, OptionError, naming_file, nearest
 from autofusion.ir.graph import Graph, Value
-from autofusion_frontend_tensorflow import complexes, cutting, ends, files, unknown
-from autofusion_frontend_tensorflow.raising import raised
-from autofusion_frontend_tensorflow.registry import output_names
+from autofusion_frontend_tensorflow import complexes, cutting, ends, files
+from autofusion_frontend_tensorflow.library import Library
+from autofusion_frontend_tensorflow.registry import TABLE
 from autofusion_frontend_tensorflow.scope import Model, Scope
-from autofusion_frontend_tensorflow.source import Body, Library, Ref, main_body, parse_ref
+from autofusion_frontend_tensorflow.source import Body, Ref, main_body, parse_ref
+from autofusion_frontend_tensorflow.structurize import structurize
 
 
 def load_model(path: Path, options: LoadOptions) -> Graph:
     """Read the model at ``path``; raise ModelError if it cannot be read, OptionError if the options do not fit it."""
     if options.key is not None:
         raise OptionError(f"'{path}' is a TensorFlow model, which cannot be encrypted; leave the key out")
-    try:
+    with naming_file(path):
         return import_graph(files.read(path, options.signature), path, options)
-    except ModelError as error:
-        if str(path) in str(error):
-            raise
-        raise type(error)(f"'{path}': {error}") from error
-    except RecursionError as error:
-        raise ModelError(f"'{path}' is nested too deep to be read") from error
 
 
 def import_graph(source: files.Source, path: Path, options: LoadOptions) -> Graph:
     """The IR graph of a parsed model."""
     written = main_body(source.graph)
-    outputs = _outputs(source, written, options.outputs)
-    model = Model(path, Library(source.graph, output_names), ranks={n: len(s) for n, s in options.shapes.items()})
+    converters = TABLE.extended(options.converters)
+    outputs = _outputs(source, written, options.outputs, converters)
+    ranks = {name: len(shape) for name, shape in options.shapes.items()}
+    model = Model(path, Library(source.graph, converters.output_names), converters, ranks=ranks)
     graph = Graph(path.stem)
-    scope = Scope(model, graph, raised(written))
+    scope = Scope(model, graph, structurize(written))
     chosen = cutting.preset(scope, source, options.inputs)
-    try:
-        values = scope.resolve([ref for _, ref in outputs])
-    except UnsupportedOperatorError as error:
-        raise UnsupportedOperatorError(f"{error}{unknown.rest(scope, [ref for _, ref in outputs])}") from error
+    values = scope.resolve([ref for _, ref in outputs])
     if not chosen:
         fed = ends.placeholders(written, [ref[0] for _, ref in outputs])
         scope.resolve([(name, 0) for name in fed if name in scope.body.nodes])
@@ -53,9 +47,12 @@ def import_graph(source: files.Source, path: Path, options: LoadOptions) -> Grap
     return graph
 
 
-def _outputs(source: files.Source, body: Body, wanted: Sequence[str]) -> list[tuple[str, Ref]]:
+def _outputs(
+    source: files.Source, body: Body, wanted: Sequence[str], converters: ConverterTable
+) -> list[tuple[str, Ref]]:
     if not wanted:
-        return list(source.outputs.items()) or [(ends.name_of(ref), ref) for ref in ends.unread(body)]
+        stated = list(source.outputs.items())
+        return stated or [(ends.name_of(ref), ref) for ref in ends.unread(body, converters.output_names)]
     found = []
     for name in wanted:
         ref = source.outputs.get(name) or parse_ref(name)

@@ -157,41 +157,63 @@ def _progress(body: Body, operands: Sequence[Value], ref: Ref, depth: int = _DEE
     return a[0] + sign * b[0], a[1] + sign * b[1]
 
 
-def trip_count(condition: Body, body: Body, operands: Sequence[Value]) -> int | None:
-    """How often the loop runs, if its condition only compares counters with constants; None if that is not known."""
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A counter that begins at ``start`` and grows by ``step`` until it is ``bound``, a number or a variable."""
+
+    start: int
+    step: int
+    bound: int | Value
+
+    @property
+    def trips(self) -> int | None:
+        """The number, if it is known."""
+        return max(-(-(self.bound - self.start) // self.step), 0) if isinstance(self.bound, int) else None
+
+
+def counts_of(condition: Body, body: Body, operands: Sequence[Value]) -> list[Count]:
+    """What stops the loop, if its condition only compares counters with what stays: whichever comes first.
+
+    Empty if that cannot be said.
+    """
     if len(condition.results) != 1:
-        return None
-    counts: list[int] = []
+        return []
+    counts: list[Count] = []
     stack = [condition.results[0]]
     while stack:
         node = producer(condition, stack.pop())
         if node is None:
-            return None
+            return []
         if node.op == "LogicalAnd":
             stack.extend(node.inputs)
             continue
-        trips = _comparison(condition, body, operands, node.op, node.inputs)
-        if trips is None:
-            return None
-        counts.append(trips)
-    fewest = min(counts, default=None)
-    return fewest if fewest is None or fewest <= _MOST_TRIPS else None
+        count = _comparison(condition, body, operands, node.op, node.inputs)
+        if count is None:
+            return []
+        counts.append(count)
+    return counts
 
 
-def _comparison(condition: Body, body: Body, operands: Sequence[Value], op: str, inputs: Sequence[Ref]) -> int | None:
-    """Iterations until ``counter < bound`` is false."""
+def trip_count(counts: Sequence[Count]) -> int | None:
+    """How often the loop runs; None if that is not known while the graph is read."""
+    trips = [count.trips for count in counts]
+    known = [n for n in trips if n is not None]
+    return min(known) if counts and len(known) == len(trips) and min(known) <= _MOST_TRIPS else None
+
+
+def _comparison(condition: Body, body: Body, operands: Sequence[Value], op: str, inputs: Sequence[Ref]) -> Count | None:
+    """``counter < bound``, or the like."""
     if op in ("Greater", "GreaterEqual"):
         op, inputs = {"Greater": "Less", "GreaterEqual": "LessEqual"}[op], inputs[::-1]
     if op not in ("Less", "LessEqual"):
         return None
-    counter, bound_index = argument_index(condition, inputs[0]), argument_index(condition, inputs[1])
-    bound = _constant(condition, operands, inputs[1])
-    if counter is None or bound is None:
-        return None
-    if bound_index is not None and argument_index(body, body.results[bound_index]) != bound_index:
+    counter, index = argument_index(condition, inputs[0]), argument_index(condition, inputs[1])
+    bound: int | Value | None = _constant(condition, operands, inputs[1])
+    if index is not None and argument_index(body, body.results[index]) != index:
         return None  # the bound changes
-    counted = _counts(body, operands, counter)
-    if counted is None or counted[1] <= 0:
+    if bound is None and index is not None and op == "Less":
+        bound = operands[index]
+    counted = None if counter is None else _counts(body, operands, counter)
+    if bound is None or counted is None or counted[1] <= 0:
         return None
-    start, step = counted
-    return max(-(-(bound + (op == "LessEqual") - start) // step), 0)
+    return Count(*counted, bound + 1 if isinstance(bound, int) and op == "LessEqual" else bound)

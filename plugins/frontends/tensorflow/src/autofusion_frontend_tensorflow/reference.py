@@ -13,6 +13,7 @@ import numpy as np
 
 from autofusion.frontends import LoadOptions, ModelError, Oracle
 from autofusion_frontend_tensorflow import ends, files, sniff
+from autofusion_frontend_tensorflow.registry import TABLE
 from autofusion_frontend_tensorflow.runtime import tensorflow
 from autofusion_frontend_tensorflow.source import Ref, main_body, parse_ref
 
@@ -27,7 +28,8 @@ def reference(path: Path, options: LoadOptions) -> Oracle:
     else:
         own = files.read(path, options.signature).graph
         proto, inputs = tf.compat.v1.GraphDef.FromString(own.SerializeToString()), {}
-        outputs = {} if options.outputs else {ends.name_of(ref): ref for ref in ends.unread(main_body(own))}
+        names = TABLE.extended(options.converters).output_names
+        outputs = {} if options.outputs else {ends.name_of(ref): ref for ref in ends.unread(main_body(own), names)}
     if options.outputs:
         outputs = {name: outputs.get(name) or parse_ref(name) for name in options.outputs}
     return _oracle(tf, proto, inputs, outputs, path)

@@ -10,18 +10,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autofusion.frontends import AutofusionError, ModelError, ShapeError, nearest
+from autofusion.frontends import (
+    DAMAGE,
+    ConverterTable,
+    ModelError,
+    Origins,
+    ShapeError,
+    UnsupportedOperatorError,
+    naming_node,
+    nearest,
+)
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.infer import merge_types
 from autofusion.ir.types import TensorType
-from autofusion_frontend_tensorflow import complexes, converters, lists
+from autofusion_frontend_tensorflow import complexes, lists
 from autofusion_frontend_tensorflow.call import Call
-from autofusion_frontend_tensorflow.registry import extra, find_converter, known_operators
-from autofusion_frontend_tensorflow.source import Body, Library, Ref, SourceNode
+from autofusion_frontend_tensorflow.library import Library
+from autofusion_frontend_tensorflow.source import Body, Ref, SourceNode
+from autofusion_frontend_tensorflow.unknown import cutting_advice, unknown_nodes
 
 _DEEPEST = 64
-
-converters.load()
 
 
 @dataclass(slots=True)
@@ -30,15 +38,12 @@ class Model:
 
     path: Path
     library: Library
-    origins: dict[str, int] = field(default_factory=dict)
+    converters: ConverterTable
+    origins: Origins = field(default_factory=Origins)
     ranks: Mapping[str, int] = field(default_factory=dict)
     """Of inputs, as the user states them: for those whose rank the file leaves open."""
-
-    def origin(self, name: str) -> str:
-        """``name``, made unique among the names of source nodes."""
-        count = self.origins.get(name, 0) + 1
-        self.origins[name] = count
-        return name if count == 1 else f"{name}#{count}"
+    root: Scope | None = None
+    """The first scope, of the graph itself."""
 
 
 class Scope:
@@ -56,6 +61,7 @@ class Scope:
         if depth > _DEEPEST:
             raise ModelError(f"function '{body.name}' is called more than {_DEEPEST} levels deep")
         self.model = model
+        model.root = model.root or self
         self.graph = graph
         self.body = body
         self.prefix = prefix
@@ -64,11 +70,15 @@ class Scope:
         self._wanted: set[Ref] | None = None
         self._asked: set[Ref] = set()
 
-    def inlined(self, body: Body, operands: Sequence[Value], name: str) -> list[Value]:
-        """The results of ``body`` imported into this scope's graph."""
+    def inlined(self, body: Body, operands: Sequence[Value], name: str, graph: Graph | None = None) -> list[Value]:
+        """The results of ``body`` imported into ``graph``, by default this scope's."""
         arguments = dict(zip(body.arguments, operands, strict=True))
-        scope = Scope(self.model, self.graph, body, arguments, f"{name}/", self.depth + 1)
+        scope = Scope(self.model, self.graph if graph is None else graph, body, arguments, f"{name}/", self.depth + 1)
         return scope.resolve(body.results)
+
+    def within(self, graph: Graph) -> Scope:
+        """A scope of the same body that emits into ``graph``, and knows no values yet."""
+        return Scope(self.model, graph, self.body, prefix=self.prefix, depth=self.depth)
 
     def resolve(self, refs: Sequence[Ref], reader: str = "the model") -> list[Value]:
         """The values behind ``refs``; every node they depend on is imported."""
@@ -121,40 +131,34 @@ class Scope:
         return node
 
     def _import(self, node: SourceNode) -> None:
-        name = self.model.origin(self.prefix + node.name)
+        name = self.model.origins.unique(self.prefix + node.name)
         call = Call(self, node, name, [self.values[ref] for ref in node.inputs])
-        if node.op not in lists.AWARE:
-            call.inputs = [lists.filled(call, v) for v in call.inputs]
-        try:
-            if node.op in self.model.library:
-                results: list[Value | None] = list(
-                    self.inlined(self.model.library.body(node.op, call.label), call.inputs, name)
-                )
-            else:
-                function = find_converter(node.op)
-                if function is None:
-                    raise extra().unknown(node.op, name, known_operators())
-                results = complexes.convert(call, function)
-        except ModelError:
-            raise
-        except AutofusionError as error:
-            raise ModelError(f"{call.label}: {error}") from error
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            # A converter reads attributes and operands as TensorFlow has them; a damaged model may hold anything.
-            raise ModelError(f"{call.label}: it cannot be read: {type(error).__name__}: {error}") from error
-        self._named(call, results)
+        added = self.model.converters.is_added(node.op)
+        with naming_node(call.label, (Exception,) if added else DAMAGE):
+            results = self._converted(call)
+        # The first result has the name of the node, as in TensorFlow.
+        call.name_results(results, [name, *(f"{name}:{port}" for port in range(1, len(results)))])
         self._stated_shapes(node, results)
         for port, value in enumerate(results):
             if value is not None:
                 self.values[node.name, port] = value
 
-    def _named(self, call: Call, results: Sequence[Value | None]) -> None:
-        """Results that the converter made under passing names get those of the source."""
-        for port, value in enumerate(results):
-            if value is None:
-                continue
-            if value.producer in call.made and value.name.startswith(f"{call.name}/"):
-                value.name = self.graph.unique_value_name(call.name if port == 0 else f"{call.name}:{port}")
+    def _converted(self, call: Call) -> list[Value | None]:
+        if call.op not in lists.AWARE:
+            call.inputs = [None if v is None else lists.filled(call, v) for v in call.inputs]
+        operands = [v for v in call.inputs if v is not None]
+        if call.op in self.model.library:
+            return [*self.inlined(self.model.library.body(call.op, call.label), operands, call.name)]
+        function = self.model.converters.find(call.op)
+        if function is None:
+            raise self._unknown(call)
+        return complexes.convert(call, function)
+
+    def _unknown(self, call: Call) -> UnsupportedOperatorError:
+        """The error for this node, and for all others of the model that have no converter either."""
+        root, model = self.model.root or self, self.model
+        found = unknown_nodes(root.body, root._asked, root.values.keys(), model.library, model.converters)
+        return model.converters.unknown(found or [(call.op, call.name)], cutting_advice(found))
 
     def _stated_shapes(self, node: SourceNode, results: Sequence[Value | None]) -> None:
         """What the file says about shapes, where inference could not know it."""

@@ -5,6 +5,8 @@ Models with a free batch compute their shapes by Shape, StridedSlice and Pack; m
 
 from __future__ import annotations
 
+import numpy as np
+
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.types import Dim
 
@@ -13,6 +15,8 @@ _DEPTH = 12
 
 def known_dims(value: Value, depth: int = _DEPTH) -> tuple[Dim, ...] | None:
     """The elements of an integer scalar or vector as dims, None for each that is not known; None if nothing is."""
+    if value.shape is not None and len(value.shape) > 1:
+        return None
     if value.const is not None:
         return tuple(int(d) for d in value.const.reshape(-1)) if value.const.dtype.kind in "iu" else None
     node = value.producer
@@ -20,6 +24,19 @@ def known_dims(value: Value, depth: int = _DEPTH) -> tuple[Dim, ...] | None:
         return _length(value)
     found = _RULES[node.op](node, depth - 1)
     return _length(value) if found is None else found
+
+
+def known_numbers(value: Value) -> np.ndarray | None:
+    """The elements of an integer scalar or vector that is computed, if all are known: parts of a shape."""
+    node, shape = value.producer, value.shape
+    if node is None or node.op not in _RULES or shape is None or len(shape) > 1:
+        return None
+    if value.dtype is None or value.dtype.kind not in "iu":
+        return None
+    dims = known_dims(value)
+    if dims is None or not all(isinstance(d, int) for d in dims):
+        return None
+    return np.asarray(dims, value.dtype).reshape(() if not shape else (-1,))
 
 
 def _length(value: Value) -> tuple[Dim, ...] | None:

@@ -7,7 +7,7 @@ flow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,13 +17,10 @@ from autofusion_frontend_tensorflow import attributes
 Ref = tuple[str, int]
 """A value: the name of its node (or of an argument) and the number of the result."""
 
-OutputNames = Callable[[str], Sequence[str] | None]
-"""Names of the results of an operator, where there is more than one; None if it is not known."""
-
 
 @dataclass(slots=True)
 class SourceNode:
-    """One node. ``bodies`` are the parts of control flow that was found in Switch and Merge nodes (see ``raising``)."""
+    """One node. ``bodies`` are the parts of control flow that ``structurize`` found in Switch and Merge nodes."""
 
     name: str
     op: str
@@ -73,67 +70,3 @@ def _ref(text: str) -> Ref:
 def parse_ref(text: str) -> Ref:
     """``name`` or ``name:2`` as the user writes it."""
     return _ref(text)
-
-
-class Library:
-    """The functions of a model, each read when it is first called."""
-
-    def __init__(self, graph: Any, output_names: OutputNames) -> None:
-        self._protos = {f.signature.name: f for f in graph.library.function}
-        self._bodies: dict[str, Body] = {}
-        self._output_names = output_names
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._protos
-
-    def body(self, name: str, caller: str) -> Body:
-        """Function ``name``; raise ModelError if the library has none."""
-        if name not in self._bodies:
-            if name not in self._protos:
-                raise ModelError(f"{caller} calls function '{name}', which the model does not have")
-            self._bodies[name] = self._read(self._protos[name])
-        return self._bodies[name]
-
-    def _read(self, proto: Any) -> Body:
-        from autofusion_frontend_tensorflow.raising import raised
-
-        name = proto.signature.name
-        arguments = tuple(arg.name for arg in proto.signature.input_arg)
-        known = set(arguments)
-        operators = {node.name: node.op for node in proto.node_def}
-
-        def ref(text: str) -> Ref:
-            if text in known:
-                return text, 0
-            node, _, rest = text.partition(":")
-            result, _, index = rest.rpartition(":")
-            if node not in operators or not index.isdigit():
-                raise ModelError(f"function '{name}' reads '{text}', which is none of its nodes or arguments")
-            return node, self._offset(operators[node], result, name, node) + int(index)
-
-        nodes = {
-            node.name: SourceNode(
-                node.name,
-                node.op,
-                tuple(ref(text) for text in node.input if not text.startswith("^")),
-                node.attr,
-                controls=tuple(text[1:] for text in node.input if text.startswith("^")),
-            )
-            for node in proto.node_def
-        }
-        results = tuple(ref(proto.ret[arg.name]) for arg in proto.signature.output_arg)
-        return raised(Body(name, nodes, arguments, results))
-
-    def _offset(self, op: str, result: str, function: str, node: str) -> int:
-        names: Sequence[str] | None
-        if op in self._protos:
-            names = [arg.name for arg in self._protos[op].signature.output_arg]
-        else:
-            names = self._output_names(op)
-        if names is None:  # one result, or one list of results
-            return 0
-        if result not in names:
-            raise ModelError(
-                f"function '{function}' reads result '{result}' of node '{node}' ({op}), which has {', '.join(names)}"
-            )
-        return list(names).index(result)

@@ -1,6 +1,7 @@
 """Run-time estimates that offers carry: the slower of arithmetic and memory, over the threads that are worth using.
 
-Small formulas on purpose: they rank kernels and bound the number of threads; the cost model prices fusions.
+Small formulas on purpose: they rank kernels and bound the number of threads; the cost model prices fusions, and adds
+the launch of a step.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ from autofusion.ir.graph import Node
 from autofusion.ir.operators import work
 from autofusion.kernels import Target
 
-LAUNCH_SECONDS = 1e-7
-"""One step of the native interpreter with its barrier."""
 WORTH_A_THREAD = 4e-6
 """Below this much work a second core costs more in moved cache lines than it saves."""
 
@@ -34,13 +33,26 @@ def bandwidth(target: Target, nbytes: float, threads: int) -> float:
     return target.bandwidth_memory
 
 
+def overlapped(arithmetic: float, traffic: float, exposed: float = 0.0) -> float:
+    """Seconds of work whose arithmetic and memory traffic hide behind each other, but for a share of the shorter."""
+    return max(arithmetic, traffic) + exposed * min(arithmetic, traffic)
+
+
+def useful_threads(target: Target, alone: float, worth: float = WORTH_A_THREAD) -> int:
+    """How many threads are worth using for work that takes one of them ``alone`` seconds, at ``worth`` for each."""
+    return max(1, min(target.threads, int(alone / worth)))
+
+
+def filled(count: int, lanes: int) -> float:
+    """What whole vectors of ``lanes`` do more than ``count`` elements ask for, as a factor."""
+    return -(-max(count, 1) // lanes) * lanes / max(count, 1)
+
+
 def roofline(target: Target, flops: float, nbytes: float, transcendentals: float = 0.0) -> Estimate:
     """Estimate for ``flops`` (at the FMA peak), memory traffic and exp-like evaluations, evenly divisible."""
     compute = flops / target.peak_flops + transcendentals / target.transcendentals
-    alone = max(compute, nbytes / bandwidth(target, nbytes, 1))
-    workers = max(1, min(target.threads, int(alone / WORTH_A_THREAD)))
-    together = max(compute / workers, nbytes / bandwidth(target, nbytes, workers))
-    return Estimate(LAUNCH_SECONDS + together, workers)
+    workers = useful_threads(target, overlapped(compute, nbytes / bandwidth(target, nbytes, 1)))
+    return Estimate(overlapped(compute / workers, nbytes / bandwidth(target, nbytes, workers)), workers)
 
 
 def node_estimate(node: Node, target: Target, efficiency: float = 0.5) -> Estimate:

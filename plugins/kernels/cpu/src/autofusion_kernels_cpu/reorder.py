@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from autofusion.ir.types import TensorType
 from autofusion.kernels import PLAIN, BindContext, Numerics, Offer, Operand, Target, TensorView
+from autofusion_kernels_cpu.movement.bind import between
 from autofusion_kernels_cpu.movement.box import UnsupportedMove, region_boxes
-from autofusion_kernels_cpu.movement.movement import nominal_view
-from autofusion_kernels_cpu.movement.offer import ITEMSIZES
-from autofusion_kernels_cpu.movement.steps import between, copy_seconds
+from autofusion_kernels_cpu.movement.offers import ITEMSIZES
+from autofusion_kernels_cpu.movement.problem import nominal_view
+from autofusion_kernels_cpu.movement.schedule import copy_seconds
 from autofusion_kernels_cpu.native.program import NativeKernel
 
 NAME = "reorder"

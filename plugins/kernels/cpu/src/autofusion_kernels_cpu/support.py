@@ -1,21 +1,14 @@
-"""What the offer functions of all families share: reading a node's constants, pricing traffic, finding the ISA."""
+"""What the offer functions of all families share: reading a node's operands and results."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
-from autofusion.kernels import Operand, Target
-from autofusion_kernels_cpu.codegen.isa import Isa, host_isa
-from autofusion_kernels_cpu.estimate import roofline
-
-
-def isa_of(target: Target) -> Isa:
-    """The instruction set that kernels for `target` are generated for."""
-    return host_isa(target.isa)
+from autofusion.kernels import Operand
 
 
 def static(node: Node, index: int) -> TensorType | None:
@@ -52,13 +45,3 @@ def used_results(node: Node) -> int:
 def operands(node: Node, wanted: Mapping[int, Operand]) -> tuple[Operand | None, ...]:
     """One entry for each operand of the node: those given, plain for the others, None where it is absent."""
     return tuple(None if v is None else wanted.get(i, Operand()) for i, v in enumerate(node.inputs))
-
-
-def traffic_seconds(target: Target, nbytes: float) -> float:
-    """Time to move that many bytes in and out of the level of memory that they fit in."""
-    return roofline(target, 0, nbytes).seconds
-
-
-def parameters(values: Sequence[int]) -> np.ndarray:
-    """Parameters of a native step."""
-    return np.array(values, np.int64)

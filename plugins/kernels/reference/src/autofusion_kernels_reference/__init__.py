@@ -9,8 +9,6 @@ from autofusion.kernels import hookimpl
 if TYPE_CHECKING:
     from autofusion.kernels import KernelPack, Target
 
-__version__ = "0.1.0"
-
 
 @hookimpl
 def autofusion_kernel_packs(target: Target) -> list[KernelPack]:

@@ -19,7 +19,7 @@ from autofusion.rules import (
     spread,
     var,
 )
-from autofusion_rules_conv.fold_affine import Affine, check_with, rewrite
+from autofusion_rules_conv.fold_affine import Affine, rewrite_with
 from autofusion_rules_conv.linear import Layer, biased_layer, fitted
 
 _STATISTICS = (var("scale"), var("shift"), var("mean"), var("variance"))
@@ -57,8 +57,12 @@ def _affine_of_layer(match: Match, layer: Layer) -> Affine | Refusal:
     return affine
 
 
-def _rewrite_fold(match: Match, builder: Builder) -> list[Value]:
-    return _padded(match, rewrite(match, builder))
+_folded = rewrite_with(_affine_of_layer)
+
+
+def _rewrite_fold(match: Match, builder: Builder) -> list[Value] | Refusal:
+    results = _folded(match, builder)
+    return results if isinstance(results, Refusal) else _padded(match, results)
 
 
 def _padded(match: Match, results: list[Value]) -> list[Value]:
@@ -67,7 +71,7 @@ def _padded(match: Match, results: list[Value]) -> list[Value]:
     return results + running[: len(match.root.outputs) - 1]
 
 
-def _check_affine(match: Match) -> Refusal | None:
+def _rewrite_affine(match: Match, builder: Builder) -> list[Value] | Refusal:
     node = match.root
     affine = statistics(node)
     if isinstance(affine, Refusal):
@@ -78,29 +82,22 @@ def _check_affine(match: Match) -> Refusal | None:
     if not is_float(x) or x.dtype is None:
         return Refusal(f"{node.label}: '{x.name}' is not of a floating-point type", x)
     scale = fitted(affine[0], x.dtype, f"{node.label}: its scale", node)
+    if isinstance(scale, Refusal):
+        return scale
     shift = fitted(affine[1], x.dtype, f"{node.label}: its shift", node)
-    for found in (scale, shift):
-        if isinstance(found, Refusal):
-            return found
-    match.memo["affine"] = scale, shift
-    return None
-
-
-def _rewrite_affine(match: Match, builder: Builder) -> list[Value]:
-    x = match["x"]
-    assert x.shape is not None
-    scale, shift = (spread(vector, len(x.shape), 1) for vector in match.memo["affine"])
-    name = match.root.name
-    product = builder.op("Mul", x, builder.constant(scale, name=f"{name}.scale"), name=name)
-    return _padded(match, [builder.op("Add", product, builder.constant(shift, name=f"{name}.shift"), name=name)])
+    if isinstance(shift, Refusal):
+        return shift
+    factor = builder.constant(spread(scale, len(x.shape), 1), name=f"{node.name}.scale")
+    added = builder.constant(spread(shift, len(x.shape), 1), name=f"{node.name}.shift")
+    product = builder.op("Mul", x, factor, name=node.name)
+    return _padded(match, [builder.op("Add", product, added, name=node.name)])
 
 
 FOLD_BATCH_NORM = RewriteRule(
     "conv.fold_batch_norm",
     op("BatchNormalization", biased_layer(), *_STATISTICS),
     _rewrite_fold,
-    check_with(_affine_of_layer),
-    Stage.FOLD,
+    stage=Stage.FOLD,
     doc="""Fold a BatchNormalization into the weights and bias of the layer before it.
 
     Before: %y = BatchNormalization(Conv(%x, %w, %b), %gamma, %beta, %mean, %var)
@@ -115,8 +112,7 @@ BATCH_NORM_AFFINE = RewriteRule(
     "conv.batch_norm_affine",
     op("BatchNormalization", var("x"), *_STATISTICS),
     _rewrite_affine,
-    _check_affine,
-    Stage.FOLD,
+    stage=Stage.FOLD,
     priority=-10,
     doc="""Write a BatchNormalization that no layer could take as pointwise arithmetic.
 

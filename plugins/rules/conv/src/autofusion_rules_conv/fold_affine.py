@@ -86,20 +86,18 @@ def _not_finite(root: Node, affine: Affine) -> Refusal | None:
     return None
 
 
-def check_with(affine_of: Callable[[Match, Layer], Affine | Refusal]) -> Callable[[Match], Refusal | None]:
-    """A rule's ``check``; what it works out is kept for ``rewrite``."""
+def rewrite_with(
+    affine_of: Callable[[Match, Layer], Affine | Refusal],
+) -> Callable[[Match, Builder], list[Value] | Refusal]:
+    """A rule's ``rewrite``: the layer with the affine map in its weights and bias."""
 
-    def check(match: Match) -> Refusal | None:
-        found = match.memo["fold"] = plan(match, affine_of)
-        return found.at(arrow(match.node("layer"), match.root)) if isinstance(found, Refusal) else None
+    def rewrite(match: Match, builder: Builder) -> list[Value] | Refusal:
+        fold = plan(match, affine_of)
+        if isinstance(fold, Refusal):
+            return fold.at(arrow(match.node("layer"), match.root))
+        return [rebuild(fold.layer, fold.weight, fold.bias, builder)]
 
-    return check
-
-
-def rewrite(match: Match, builder: Builder) -> list[Value]:
-    """The layer with the affine map in its weights and bias."""
-    fold: Fold = match.memo["fold"]
-    return [rebuild(fold.layer, fold.weight, fold.bias, builder)]
+    return rewrite
 
 
 def _affine(match: Match, layer: Layer) -> Affine | Refusal:
@@ -126,7 +124,7 @@ def _affine(match: Match, layer: Layer) -> Affine | Refusal:
     return None, -vector
 
 
-_check = check_with(_affine)
+_rewrite = rewrite_with(_affine)
 _C = var("c", where=is_parameter)
 
 
@@ -147,9 +145,8 @@ def _is_bias(node: Node) -> bool:
 FOLD_SCALE = RewriteRule(
     "conv.fold_scale",
     op(("Mul", "Div"), biased_layer(), _C, where=_folds),
-    rewrite,
-    _check,
-    Stage.FOLD,
+    _rewrite,
+    stage=Stage.FOLD,
     doc="""Multiply the weights instead of the result.
 
     Before: %y = Mul(Conv(%x, %w, %b), %s)          %s: a number, or one for each output channel
@@ -163,9 +160,8 @@ FOLD_SCALE = RewriteRule(
 FOLD_BIAS = RewriteRule(
     "conv.fold_bias",
     op(("Add", "Sub"), layer(), _C, where=_folds),
-    rewrite,
-    _check,
-    Stage.FOLD,
+    _rewrite,
+    stage=Stage.FOLD,
     doc="""Add to the bias instead of to the result.
 
     Before: %y = Add(Conv(%x, %w, %b), %t)          %t: a number, or one for each output channel
@@ -183,9 +179,8 @@ FOLD_SECOND_BIAS = RewriteRule(
         _C,
         where=_folds,
     ),
-    rewrite,
-    _check,
-    Stage.FOLD,
+    _rewrite,
+    stage=Stage.FOLD,
     doc="""Add two biases of a MatMul before they are needed.
 
     Before: %y = Add(Add(MatMul(%x, %w), %b), %t)   %b, %t: a number, or one for each output column
@@ -197,9 +192,8 @@ FOLD_SECOND_BIAS = RewriteRule(
 FOLD_DIFFERENCE = RewriteRule(
     "conv.fold_difference",
     op("Sub", _C, layer(), where=_folds),
-    rewrite,
-    _check,
-    Stage.FOLD,
+    _rewrite,
+    stage=Stage.FOLD,
     doc="""Negate the weights where the result is subtracted from a constant.
 
     Before: %y = Sub(%t, Conv(%x, %w, %b))          %t: a number, or one for each output channel

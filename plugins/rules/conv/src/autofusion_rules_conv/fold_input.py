@@ -78,7 +78,7 @@ def _scale(match: Match) -> tuple[Layer, np.ndarray] | Refusal:
     return layer, 1.0 / vector
 
 
-def _check_scale(match: Match) -> Refusal | None:
+def _rewrite_scale(match: Match, builder: Builder) -> list[Value] | Refusal:
     read = _scale(match)
     if isinstance(read, Refusal):
         return read
@@ -86,12 +86,6 @@ def _check_scale(match: Match) -> Refusal | None:
     weight = scaled(layer, input_factor(layer, vector))
     if isinstance(weight, Refusal):
         return weight.at(_site(match))
-    match.memo["fold"] = layer, weight
-    return None
-
-
-def _rewrite_scale(match: Match, builder: Builder) -> list[Value]:
-    layer, weight = match.memo["fold"]
     return [rebuild(layer, weight, None, builder, match["x"])]
 
 
@@ -128,7 +122,7 @@ def _unpadded(node: Node) -> bool:
     return auto == "VALID" or (auto == "NOTSET" and not any(node.attr("pads") or ()))
 
 
-def _check_shift(match: Match) -> Refusal | None:
+def _rewrite_shift(match: Match, builder: Builder) -> list[Value] | Refusal:
     read = _shift(match)
     if isinstance(read, Refusal):
         return read
@@ -136,12 +130,6 @@ def _check_shift(match: Match) -> Refusal | None:
     bias = fitted(vector, layer.dtype, f"{_site(match)}: the folded bias", match.root)
     if isinstance(bias, Refusal):
         return bias
-    match.memo["fold"] = layer, bias
-    return None
-
-
-def _rewrite_shift(match: Match, builder: Builder) -> list[Value]:
-    layer, bias = match.memo["fold"]
     return [rebuild(layer, None, bias, builder, match["x"])]
 
 
@@ -157,8 +145,7 @@ FOLD_INPUT_SCALE = RewriteRule(
         where=_has_weight,
     ),
     _rewrite_scale,
-    _check_scale,
-    Stage.FOLD,
+    stage=Stage.FOLD,
     doc="""Multiply the weights instead of the input.
 
     Before: %y = Conv(Mul(%x, %s), %w, %b)          %s: a number, or one for each input channel
@@ -179,8 +166,7 @@ FOLD_INPUT_SHIFT = RewriteRule(
         where=_has_weight,
     ),
     _rewrite_shift,
-    _check_shift,
-    Stage.FOLD,
+    stage=Stage.FOLD,
     doc="""Add the effect of a shifted input to the bias.
 
     Before: %y = Conv(Add(%x, %t), %w, %b)          no padding; %t: a number, or one for each input channel

@@ -119,15 +119,9 @@ def _rebuilt(match: Match, builder: Builder, pads: list[int], **attrs: object) -
     return [builder.node(node.op, [match["x"], *node.inputs[1:]], new, name=node.name).output]
 
 
-def _check_conv(match: Match) -> Refusal | None:
+def _rewrite_conv(match: Match, builder: Builder) -> list[Value] | Refusal:
     pads = merged_pads(match.node("pad"), match.root)
-    return pads if isinstance(pads, Refusal) else None
-
-
-def _rewrite_conv(match: Match, builder: Builder) -> list[Value]:
-    pads = merged_pads(match.node("pad"), match.root)
-    assert not isinstance(pads, Refusal)
-    return _rebuilt(match, builder, pads)
+    return pads if isinstance(pads, Refusal) else _rebuilt(match, builder, pads)
 
 
 def _small(pads: list[int], node: Node) -> bool:
@@ -137,7 +131,7 @@ def _small(pads: list[int], node: Node) -> bool:
     return plain and kernel is not None and all(p < k for p, k in zip(pads, kernel + kernel, strict=True))
 
 
-def _check_pool(match: Match) -> Refusal | None:
+def _pool_pads(match: Match) -> list[int] | Refusal:
     pad, pool = match.node("pad"), match.root
     site = arrow(pad, pool)
     if any(v.use_count for v in pool.outputs[1:]):
@@ -151,10 +145,10 @@ def _check_pool(match: Match) -> Refusal | None:
         own = _own_pads(pool, pad.output.shape[2:])  # type: ignore[index]
         if not attribute(pool, "count_include_pad") and (isinstance(own, Refusal) or any(own[0] + own[1])):
             return Refusal(f"{site}: it counts the zeros of the Pad, but not those of its own padding", pool)
-        return None
+        return pads
     fill = _fill(pad)
     if _is_lowest(fill, match["x"]) or (fill == 0 and _non_negative(match["x"])):
-        return None
+        return pads
     return Refusal(f"{site}: '{match['x'].name}' may be below the {fill:g} that the Pad fills with", pad)
 
 
@@ -176,9 +170,10 @@ def _non_negative(value: Value) -> bool:
     return node.op in NON_NEGATIVE
 
 
-def _rewrite_pool(match: Match, builder: Builder) -> list[Value | None]:
-    pads = merged_pads(match.node("pad"), match.root, None)
-    assert not isinstance(pads, Refusal)
+def _rewrite_pool(match: Match, builder: Builder) -> list[Value | None] | Refusal:
+    pads = _pool_pads(match)
+    if isinstance(pads, Refusal):
+        return pads
     extra = {"count_include_pad": 1} if match.root.op == "AveragePool" else {}
     return [*_rebuilt(match, builder, pads, **extra), *[None] * (len(match.root.outputs) - 1)]
 
@@ -187,8 +182,7 @@ FOLD_PAD = RewriteRule(
     "conv.fold_pad",
     op("Conv", op("Pad", var("x"), open_inputs=True, name="pad", shared=True), open_inputs=True),
     _rewrite_conv,
-    _check_conv,
-    Stage.FOLD,
+    stage=Stage.FOLD,
     doc="""Let the convolution pad.
 
     Before: %y = Conv(Pad(%x, [0, 0, 1, 1, 0, 0, 1, 1]), %w) {pads = [0, 0, 0, 0]}
@@ -203,8 +197,7 @@ FOLD_PAD_POOL = RewriteRule(
     "conv.fold_pad_pool",
     op(("AveragePool", "MaxPool"), op("Pad", var("x"), open_inputs=True, name="pad", shared=True)),
     _rewrite_pool,
-    _check_pool,
-    Stage.FOLD,
+    stage=Stage.FOLD,
     doc="""Let the pooling pad.
 
     Before: %y = AveragePool(Pad(%x, [0, 0, 1, 1, 0, 0, 1, 1])) {kernel_shape = [3, 3]}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+
 from autofusion.rules import RulePack
 from autofusion_rules_conv import batch_norm, epilogue, fold_affine, fold_input, fold_pad, global_pool
 
 PACK = RulePack(
     name="conv",
-    version="0.1.0",
+    version=version("autofusion-rules-conv"),
     rules=(
         *batch_norm.RULES,
         *fold_affine.RULES,

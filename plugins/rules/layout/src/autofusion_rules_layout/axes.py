@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from autofusion.ir.graph import Node, Value
-from autofusion.ir.operators import OpClass, attribute, op_class
+from autofusion.ir.operators import OpClass, attribute, names, op_class
 from autofusion.rules import ints, normal_axis
 
 Perm = tuple[int, ...]
@@ -297,10 +297,7 @@ _ANSWERS |= dict.fromkeys(_REDUCTIONS, _reduce)
 
 def movable_ops() -> tuple[str, ...]:
     """Every operator for which ``moved`` may have an answer."""
-    from autofusion.ir.operators import find, known_names
-
-    pointwise = [n for n in known_names() if (s := find(n)) is not None and s.op_class is OpClass.POINTWISE]
-    return (*pointwise, *_ANSWERS)
+    return (*names(lambda schema: schema.op_class is OpClass.POINTWISE), *_ANSWERS)
 
 
 def moved(node: Node, perm: Perm, source: Callable[[Value], bool]) -> Moved | None:

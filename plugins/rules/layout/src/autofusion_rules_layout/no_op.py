@@ -95,18 +95,14 @@ def _keep(match: Match, builder: Builder) -> list[Value]:
     return [match["x"]]
 
 
-def _check_dropout(match: Match) -> Refusal | None:
+def _keep_dropout(match: Match, builder: Builder) -> list[Value | None] | Refusal:
     node = match.root
     training = node.operand(2)
     if training is not None and (training.const is None or bool(training.const.any())):
         return Refusal(f"{node.label} may be in training mode", training)
     if len(node.outputs) > 1 and node.outputs[1].use_count:
         return Refusal(f"{node.label}: its mask '{node.outputs[1].name}' is used", node.outputs[1])
-    return None
-
-
-def _keep_dropout(match: Match, builder: Builder) -> list[Value | None]:
-    return [match["x"], *[None] * (len(match.root.outputs) - 1)]
+    return [match["x"], *[None] * (len(node.outputs) - 1)]
 
 
 NO_OP = RewriteRule(
@@ -128,7 +124,6 @@ DROPOUT = RewriteRule(
     "layout.dropout",
     op("Dropout", var("x"), open_inputs=True),
     _keep_dropout,
-    _check_dropout,
     priority=20,
     doc="""Drop a Dropout at inference.
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from autofusion.ir.graph import Node, Value
+from autofusion.ir.operators import OpClass, names
 from autofusion.ir.types import Shape
 from autofusion.rules import Builder, Match, RewriteRule, Stage, op, same_dim, var
 
-RESHAPES = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
+RESHAPES = names(lambda schema: schema.view and schema.op_class is OpClass.MOVEMENT)
+"""Operators that only give the same elements another shape."""
 
 
 def target_of(source: Shape, result: Shape) -> tuple[list[int], bool] | None:

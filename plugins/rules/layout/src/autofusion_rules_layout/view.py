@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from autofusion.ir.graph import Node, Value
-from autofusion.ir.operators import OpClass, find, known_names, op_class
+from autofusion.ir.operators import OpClass, names, op_class
 from autofusion.ir.types import Shape
 from autofusion.rules import Builder, Match, RewriteRule, Stage, op, same_shape
 from autofusion_rules_layout.axes import is_single
@@ -95,7 +95,7 @@ def _sink(match: Match, builder: Builder) -> list[Value]:
     return [builder.node(view.op, [inner, *view.inputs[1:]], view.attrs, name=view.name).output]
 
 
-_POINTWISE = tuple(n for n in known_names() if (s := find(n)) is not None and s.op_class is OpClass.POINTWISE)
+_POINTWISE = names(lambda schema: schema.op_class is OpClass.POINTWISE)
 
 SINK_VIEW = RewriteRule(
     "layout.sink_view",

@@ -34,15 +34,10 @@ def _clip(match: Match, builder: Builder, low: float, high: float | Value | None
 # ---- Clip behind Relu ---------------------------------------------------------------------------------------------
 
 
-def _check_clip_of_relu(match: Match) -> Refusal | None:
-    if _bound(match.get("low"), -math.inf) is None:
-        return Refusal(f"{match.root.label}: its lower bound is not constant", match.get("low"))
-    return None
-
-
-def _clip_of_relu(match: Match, builder: Builder) -> list[Value]:
+def _clip_of_relu(match: Match, builder: Builder) -> list[Value] | Refusal:
     low = _bound(match.get("low"), -math.inf)
-    assert low is not None
+    if low is None:
+        return Refusal(f"{match.root.label}: its lower bound is not constant", match.get("low"))
     return _clip(match, builder, max(low, 0.0), match.get("high"))
 
 
@@ -50,7 +45,6 @@ CLIP_OF_RELU = RewriteRule(
     "pointwise.clip_of_relu",
     op("Clip", op("Relu", _X), _LOW, _HIGH),
     _clip_of_relu,
-    _check_clip_of_relu,
     doc="""Let a Clip do the work of the Relu before it.
 
     Before: %y = Clip(Relu(%x), %low, %high)
@@ -76,15 +70,10 @@ def _bounds(match: Match) -> tuple[float, float, float, float] | None:
     return low, high, outer_low, outer_high
 
 
-def _check_clip_of_clip(match: Match) -> Refusal | None:
-    if _bounds(match) is None:
-        return Refusal(f"{match.root.label}: a bound is not constant", match.root)
-    return None
-
-
-def _clip_of_clip(match: Match, builder: Builder) -> list[Value]:
+def _clip_of_clip(match: Match, builder: Builder) -> list[Value] | Refusal:
     bounds = _bounds(match)
-    assert bounds is not None
+    if bounds is None:
+        return Refusal(f"{match.root.label}: a bound is not constant", match.root)
     low, high, outer_low, outer_high = bounds
 
     def through_both(x: float) -> float:
@@ -101,7 +90,6 @@ CLIP_OF_CLIP = RewriteRule(
         op("Relu", op("Clip", _X, _LOW, _HIGH)),
     ),
     _clip_of_clip,
-    _check_clip_of_clip,
     doc="""Merge a Clip or Relu into the Clip before it.
 
     Before: %y = Clip(Clip(%x, 0, 10), 2, 20)
@@ -113,7 +101,7 @@ CLIP_OF_CLIP = RewriteRule(
 # ---- Min and Max --------------------------------------------------------------------------------------------------
 
 
-def _check_min_max(match: Match) -> Refusal | None:
+def _min_max(match: Match, builder: Builder) -> list[Value] | Refusal:
     low, high = scalar(match["lower"]), scalar(match["upper"])
     x, result = match["x"].shape, match.root.output.shape
     if low is None or high is None or math.isnan(low) or math.isnan(high):
@@ -122,12 +110,6 @@ def _check_min_max(match: Match) -> Refusal | None:
         return Refusal(f"{match.root.label}: the lower bound is above the upper one", match.root)
     if x is None or result is None or len(x) != len(result):
         return Refusal(f"{match.root.label}: a bound may enlarge '{match['x'].name}'", match["x"])
-    return None
-
-
-def _min_max(match: Match, builder: Builder) -> list[Value]:
-    low, high = scalar(match["lower"]), scalar(match["upper"])
-    assert low is not None and high is not None
     return _clip(match, builder, low, high)
 
 
@@ -137,7 +119,6 @@ MIN_OF_MAX = RewriteRule(
     "pointwise.min_max",
     either(op("Min", op("Max", _X, _LOWER), _UPPER), op("Max", op("Min", _X, _UPPER), _LOWER)),
     _min_max,
-    _check_min_max,
     doc="""Recognise a Clip.
 
     Before: %y = Min(Max(%x, 0), 6)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from autofusion.ir.graph import FUSED, Graph, Node, Value
-from autofusion.ir.operators import find, known_names
-from autofusion.rules import COMMUTATIVE, Builder, Match, RewriteRule, Stage, op
+from autofusion.ir.operators import is_commutative, names
+from autofusion.rules import Builder, Match, RewriteRule, Stage, op
 
 _MOST_COMPARED = 64
 """Consumers of a value that each of them is compared with, the first ones, so that matching stays linear."""
@@ -46,7 +46,7 @@ def _same(a: Node, b: Node) -> bool:
 def _same_operands(a: Node, b: Node) -> bool:
     if all(_same_value(x, y) for x, y in zip(a.inputs, b.inputs, strict=True)):
         return True
-    if a.op not in COMMUTATIVE or len(a.inputs) != 2:
+    if not is_commutative(a.op) or len(a.inputs) != 2:
         return False
     return all(_same_value(x, y) for x, y in zip(a.inputs, reversed(b.inputs), strict=True))
 
@@ -79,8 +79,7 @@ def _same_attribute(a: Any, b: Any) -> bool:
 
 def _operators() -> tuple[str, ...]:
     """Every operator that always gives the same for the same operands."""
-    found = ((name, find(name)) for name in known_names())
-    return tuple(n for n, s in found if s is not None and s.deterministic and not s.subgraphs and n != FUSED)
+    return names(lambda schema: schema.deterministic and not schema.subgraphs and schema.name != FUSED)
 
 
 def _use_twin(match: Match, builder: Builder) -> list[Value]:

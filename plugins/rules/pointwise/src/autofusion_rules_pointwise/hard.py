@@ -86,17 +86,12 @@ HARD_SIGMOID_6 = RewriteRule(
 )
 
 
-def _rewrite_line(match: Match, builder: Builder) -> list[Value]:
-    alpha, beta = scalar(match["alpha"]), scalar(match["beta"])
-    assert alpha is not None and beta is not None
-    return [builder.op("HardSigmoid", match["x"], name=match.root.name, alpha=alpha, beta=beta)]
-
-
-def _check_line(match: Match) -> Refusal | None:
+def _rewrite_line(match: Match, builder: Builder) -> list[Value] | Refusal:
     x, result = match["x"].shape, match.root.output.shape
     if x is None or result is None or len(x) != len(result):
         return Refusal(f"{match.root.label}: a constant may raise the rank of '{match['x'].name}'", match["x"])
-    return None
+    alpha, beta = (float(match.array(name).reshape(())) for name in ("alpha", "beta"))
+    return [builder.op("HardSigmoid", match["x"], name=match.root.name, alpha=alpha, beta=beta)]
 
 
 def _is_number(data: np.ndarray) -> bool:
@@ -107,7 +102,6 @@ HARD_SIGMOID = RewriteRule(
     "pointwise.hard_sigmoid",
     _clamped(op("Add", op("Mul", _X, const("alpha", where=_is_number)), const("beta", where=_is_number)), 0.0, 1.0),
     _rewrite_line,
-    _check_line,
     priority=5,
     doc="""Recognise HardSigmoid.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+
 from autofusion.rules import RulePack
 from autofusion_rules_pointwise import (
     clip,
@@ -18,7 +20,7 @@ from autofusion_rules_pointwise import (
 
 PACK = RulePack(
     name="pointwise",
-    version="0.1.0",
+    version=version("autofusion-rules-pointwise"),
     rules=(
         *common_subexpression.RULES,
         *identities.RULES,

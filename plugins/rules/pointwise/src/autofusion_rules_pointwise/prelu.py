@@ -10,23 +10,14 @@ from autofusion.rules import Builder, Match, Refusal, RewriteRule, const, either
 _X = var("x", where=is_float)
 
 
-def _check(match: Match) -> Refusal | None:
+def _rewrite(match: Match, builder: Builder) -> list[Value] | Refusal:
     slope, x = match.array("slope"), match["x"]
     if not np.isfinite(slope.astype(np.float64)).all():
         return Refusal(f"the slope '{match['slope'].name}' is not finite", match["slope"])
     if not fits_into(slope.shape, x.shape):
         return Refusal(f"the slope '{match['slope'].name}' may enlarge '{x.name}'", match["slope"])
-    return None
-
-
-def _rewrite(match: Match, builder: Builder) -> list[Value]:
-    slope = match.array("slope")
-    negated = match.root.op == "Add"
-    return [
-        builder.op(
-            "PRelu", match["x"], builder.constant(-slope if negated else slope, name="slope"), name=match.root.name
-        )
-    ]
+    slope = builder.constant(-slope if match.root.op == "Add" else slope, name="slope")
+    return [builder.op("PRelu", x, slope, name=match.root.name)]
 
 
 _NEGATIVE = op("Mul", op("Relu", op("Neg", _X)), const("slope"))
@@ -35,7 +26,6 @@ PRELU = RewriteRule(
     "pointwise.prelu",
     either(op("Add", op("Relu", _X), _NEGATIVE), op("Sub", op("Relu", _X), _NEGATIVE)),
     _rewrite,
-    _check,
     priority=5,
     doc="""Recognise PRelu.
 

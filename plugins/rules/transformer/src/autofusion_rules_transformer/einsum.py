@@ -37,7 +37,7 @@ class _Product:
         return self.stack + self.rows + self.columns
 
 
-def _read(node: Node) -> _Product | str:
+def _read(node: Node) -> _Product | Refusal:
     """The product, or why there is none."""
     written, result = einsum_terms(node)
     values = [v for v in node.inputs if v is not None]
@@ -45,21 +45,21 @@ def _read(node: Node) -> _Product | str:
     terms = []
     for term, value in zip(written, values, strict=True):
         if value.shape is None:
-            return f"the rank of '{value.name}' is not known"
+            return Refusal(f"the rank of '{value.name}' is not known")
         before, dots, after = term.partition("...")
         count = len(value.shape) - len(before) - len(after)
         own = "".join(chr(_HIDDEN + i) for i in range(count)) if dots else ""
         if hidden and own and len(own) != len(hidden):
-            return f"the ellipses of '{','.join(written)}' stand for different numbers of axes"
+            return Refusal(f"the ellipses of '{','.join(written)}' stand for different numbers of axes")
         hidden = own or hidden
         terms.append(before + own + after)
     result = result.replace("...", hidden)
     if any(len(set(term)) != len(term) for term in (*terms, result)):
-        return f"a letter of '{','.join(written)}' occurs twice in one term"
+        return Refusal(f"a letter of '{','.join(written)}' occurs twice in one term")
     return _sorted(values, terms, result)
 
 
-def _sorted(values: Sequence[Value], terms: Sequence[str], result: str) -> _Product | str:
+def _sorted(values: Sequence[Value], terms: Sequence[str], result: str) -> _Product | Refusal:
     first, second = 0, 1
     free = [[c for c in term if c in result and c not in other] for term, other in (terms, terms[::-1])]
     # An operand with rows of its own comes first; of two, that which needs no Transpose behind the product.
@@ -68,15 +68,15 @@ def _sorted(values: Sequence[Value], terms: Sequence[str], result: str) -> _Prod
     a, b = terms[first], terms[second]
     alone = [c for c in (*a, *b) if c not in result and not (c in a and c in b)]
     if alone:
-        return f"'{alone[0]}' is summed over in one operand only"
+        return Refusal(f"'{alone[0]}' is summed over in one operand only")
     summed = "".join(c for c in a if c not in result)
     if not summed:
-        return "nothing is summed over"
+        return Refusal("nothing is summed over")
     x, y = values[first], values[second]
     for letter in summed:
         sizes = [v.shape[t.index(letter)] for v, t in ((x, a), (y, b)) if v.shape is not None]
         if not same_dim(sizes[0], sizes[1]):
-            return f"the sizes of '{letter}', {sizes[0]} and {sizes[1]}, may differ"
+            return Refusal(f"the sizes of '{letter}', {sizes[0]} and {sizes[1]}, may differ")
     return _Product(
         (x, y),
         (a, b),
@@ -116,7 +116,7 @@ def _target(groups: Sequence[str], before: Sequence[str], sizes: dict[str, Dim])
     return target if opened <= 1 else None
 
 
-def _shapes(product: _Product) -> tuple[list[int] | None, list[int] | None, list[int] | None] | str:
+def _shapes(product: _Product) -> tuple[list[int] | None, list[int] | None, list[int] | None] | Refusal:
     """The Reshapes of both factors before, and of the product behind the MatMul; None where none is needed."""
     sizes = [_sizes(v, t) for v, t in zip(product.factors, product.terms, strict=True)]
     both = {**sizes[1], **sizes[0]}
@@ -139,24 +139,19 @@ def _shapes(product: _Product) -> tuple[list[int] | None, list[int] | None, list
     for order, before, known in zip(orders, befores, (*sizes, both), strict=True):
         target = None if order == before else _target(order, before, known)
         if order != before and target is None:
-            return "more than one size of a group of letters is not known"
+            return Refusal("more than one size of a group of letters is not known")
         found.append(target)
     return found[0], found[1], found[2]
 
 
-def _check(match: Match) -> Refusal | None:
-    node = match.root
+def _rewrite(match: Match, builder: Builder) -> list[Value] | Refusal:
+    node, name = match.root, match.root.name
     product = _read(node)
-    reason = product if isinstance(product, str) else _shapes(product)
-    return Refusal(f"{node.label}: {reason}", node) if isinstance(reason, str) else None
-
-
-def _rewrite(match: Match, builder: Builder) -> list[Value]:
-    name = match.root.name
-    product = _read(match.root)
-    assert isinstance(product, _Product)
+    if isinstance(product, Refusal):
+        return Refusal(product.at(node.label).reason, node)
     shapes = _shapes(product)
-    assert not isinstance(shapes, str)
+    if isinstance(shapes, Refusal):
+        return Refusal(shapes.at(node.label).reason, node)
     wanted = (product.stack + product.rows + product.summed, product.stack + product.summed + product.columns)
     a, b = (
         _reshaped(builder, _ordered(builder, value, term, order), target)
@@ -178,7 +173,6 @@ EINSUM_PRODUCT = RewriteRule(
     "transformer.einsum_product",
     op("Einsum", var("a", where=is_float), var("b", where=is_float)),
     _rewrite,
-    _check,
     doc="""Say an Einsum of two operands as a matrix product.
 
     Before: %y = Einsum(%k, %q) {equation = "aecd,abcd->acbe"}

@@ -51,16 +51,12 @@ def _folded(node: Node) -> tuple[np.ndarray | None, np.ndarray | None]:
     return weight, bias
 
 
-def _check_constants(match: Match) -> Refusal | None:
-    for array in _folded(match.root):
-        if array is not None and not np.isfinite(array.astype(np.float64)).all():
-            return Refusal(f"{match.root.label}: a folded constant would not be finite", match.root)
-    return None
-
-
-def _constants(match: Match, builder: Builder) -> list[Value]:
+def _constants(match: Match, builder: Builder) -> list[Value] | Refusal:
     node = match.root
     weight, bias = _folded(node)
+    for array in (weight, bias):
+        if array is not None and not np.isfinite(array.astype(np.float64)).all():
+            return Refusal(f"{node.label}: a folded constant would not be finite", node)
     attrs = dict(node.attrs)
     operands = list(node.inputs)
     if weight is not None:
@@ -77,7 +73,6 @@ GEMM_CONSTANTS = RewriteRule(
     "transformer.gemm_constants",
     op("Gemm", open_inputs=True, where=_foldable),
     _constants,
-    _check_constants,
     stage=Stage.CANONICALISE,
     doc="""Apply the factors and the transposition of a Gemm to its constants, once.
 
@@ -108,12 +103,11 @@ def _no_matrix(product: Node) -> Refusal | None:
     return None
 
 
-def _check_matrices(match: Match) -> Refusal | None:
-    return _no_matrix(match.root)
-
-
-def _gemm(match: Match, builder: Builder) -> list[Value]:
+def _gemm(match: Match, builder: Builder) -> list[Value] | Refusal:
     root, transpose = match.root, match.node("transpose")
+    refusal = _no_matrix(root)
+    if refusal is not None:
+        return refusal
     index = 0 if root.inputs[0] is transpose.output else 1
     name = ("transA", "transB")[index]
     attrs = dict(root.attrs) if root.op == "Gemm" else {}
@@ -132,7 +126,6 @@ GEMM_TRANSPOSE = RewriteRule(
         op("MatMul", _SWAP, var("other")),
     ),
     _gemm,
-    _check_matrices,
     doc="""Take the Transpose of a matrix into the product.
 
     Before: %y = MatMul(%a, Transpose(%b) {perm = [1, 0]})
@@ -157,7 +150,7 @@ def _adds_to_matrix(node: Node) -> bool:
     return False
 
 
-def _check_bias(match: Match) -> Refusal | None:
+def _with_bias(match: Match, builder: Builder) -> list[Value] | Refusal:
     product, bias = match.node("product"), match["bias"]
     refusal = _no_matrix(product)
     if refusal is not None:
@@ -167,12 +160,7 @@ def _check_bias(match: Match) -> Refusal | None:
     result = product.output.shape
     if bias.dtype != product.output.dtype or not fits_into(bias.shape, result):
         return Refusal(f"{match.root.label}: '{bias.name}' may enlarge the product", bias)
-    return None
-
-
-def _with_bias(match: Match, builder: Builder) -> list[Value]:
-    a, b = match.node("product").inputs
-    return [builder.op("Gemm", a, b, match["bias"], name=match.node("product").name)]
+    return [builder.op("Gemm", *product.inputs, bias, name=product.name)]
 
 
 GEMM_BIAS = RewriteRule(
@@ -184,7 +172,6 @@ GEMM_BIAS = RewriteRule(
         where=_adds_to_matrix,
     ),
     _with_bias,
-    _check_bias,
     stage=Stage.FOLD,
     priority=-10,
     doc="""Let the product of two matrices add its bias.

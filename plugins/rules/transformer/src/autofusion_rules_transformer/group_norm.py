@@ -39,14 +39,11 @@ def _parameters(match: Match) -> tuple[np.ndarray, np.ndarray] | Refusal:
     return found[0], found[1]
 
 
-def _check(match: Match) -> Refusal | None:
-    found = _parameters(match)
-    return found if isinstance(found, Refusal) else None
-
-
-def _group_norm(match: Match, builder: Builder) -> list[Value]:
+def _group_norm(match: Match, builder: Builder) -> list[Value] | Refusal:
     norm, x, found = match.node("norm"), match["x"], _parameters(match)
-    assert not isinstance(found, Refusal) and norm.inputs[0] is not None and norm.inputs[0].shape is not None
+    if isinstance(found, Refusal):
+        return found
+    assert norm.inputs[0] is not None and norm.inputs[0].shape is not None
     scale, shift = (builder.constant(data, name=name) for data, name in zip(found, ("scale", "shift"), strict=True))
     attrs = {"num_groups": norm.inputs[0].shape[1], "epsilon": attribute(norm, "epsilon")}
     return [builder.node("GroupNormalization", [x, scale, shift], attrs, name=norm.name).output]
@@ -66,7 +63,6 @@ GROUP_NORM = RewriteRule(
         where=_in_groups,
     ),
     _group_norm,
-    _check,
     doc="""Recognise GroupNormalization.
 
     Before: %y = Reshape(InstanceNormalization(Reshape(%x, [0, 8, -1]), ones, zeros), [2, 32, 7, 9])

@@ -108,7 +108,7 @@ def _is_mean(node: Node) -> bool:
 
 _ROOT = const("half", 0.5)
 
-# ---- what both check -----------------------------------------------------------------------------------------------
+# ---- for both operators --------------------------------------------------------------------------------------------
 
 
 def _trailing_axes(node: Node, x: Value) -> int | Refusal:
@@ -129,7 +129,8 @@ def _trailing_axes(node: Node, x: Value) -> int | Refusal:
     return normal[0]
 
 
-def _check_epsilon(match: Match) -> Refusal | None:
+def _epsilon(match: Match) -> float | Refusal:
+    """The number added to the variance, if a normalisation operator can take it."""
     shifted, x = match.node("shifted"), match["x"]
     if x.dtype == np.float16:
         reason = (
@@ -141,16 +142,11 @@ def _check_epsilon(match: Match) -> Refusal | None:
         return Refusal(f"{shifted.label}: its shape is not known", shifted)
     if len(shifted.output.shape) != len(match["x"].shape):
         return Refusal(f"{shifted.label}: the epsilon raises the rank", shifted)
-    gamma, result = match.get("gamma"), match.root.output.shape
-    if gamma is not None and not same_shape(result, match["x"].shape):
-        return Refusal(f"{match.root.label}: '{gamma.name}' may enlarge '{match['x'].name}'", gamma)
-    if not float(match.array("epsilon").reshape(-1)[0]) >= 0:
-        return Refusal(f"{shifted.label}: the epsilon is negative", shifted)
-    return None
-
-
-def _epsilon(match: Match) -> float:
-    return float(match.array("epsilon").reshape(-1)[0])
+    gamma = match.get("gamma")
+    if gamma is not None and not same_shape(match.root.output.shape, x.shape):
+        return Refusal(f"{match.root.label}: '{gamma.name}' may enlarge '{x.name}'", gamma)
+    epsilon = float(match.array("epsilon").reshape(-1)[0])
+    return epsilon if epsilon >= 0 else Refusal(f"{shifted.label}: the epsilon is negative", shifted)
 
 
 def _ones(x: Value, axis: int, builder: Builder) -> Value:
@@ -175,28 +171,22 @@ _VARIANCE = either(
 )
 
 
-def _check_layer_norm(match: Match) -> Refusal | None:
+def _layer_norm(match: Match, builder: Builder) -> list[Value] | Refusal:
     x = match["x"]
     mean, variance = match.node("mean"), match.node("variance")
-    first, second = _trailing_axes(mean, x), _trailing_axes(variance, x)
-    for found in (first, second):
-        if isinstance(found, Refusal):
-            return found
-    if first != second:
+    axis, second = _trailing_axes(mean, x), _trailing_axes(variance, x)
+    if isinstance(axis, Refusal):
+        return axis
+    if isinstance(second, Refusal):
+        return second
+    if axis != second:
         return Refusal(f"{variance.label} and {mean.label} reduce other axes", variance)
-    return _check_epsilon(match)
-
-
-def _layer_norm(match: Match, builder: Builder) -> list[Value]:
-    return [_scaled(match, builder, _plain(match, builder))]
-
-
-def _plain(match: Match, builder: Builder) -> Value:
-    x = match["x"]
-    axis = _trailing_axes(match.node("mean"), x)
-    assert isinstance(axis, int)
-    attrs = {"axis": axis, "epsilon": _epsilon(match)}
-    return builder.op("LayerNormalization", x, _ones(x, axis, builder), name=match.root.name, **attrs)
+    epsilon = _epsilon(match)
+    if isinstance(epsilon, Refusal):
+        return epsilon
+    scale = _ones(x, axis, builder)
+    y = builder.op("LayerNormalization", x, scale, name=match.root.name, axis=axis, epsilon=epsilon)
+    return [_scaled(match, builder, y)]
 
 
 def _scaled(match: Match, builder: Builder, y: Value) -> Value:
@@ -209,7 +199,6 @@ LAYER_NORM = RewriteRule(
     "transformer.layer_norm",
     _normalised(_CENTRED, _shifted(_VARIANCE)),
     _layer_norm,
-    _check_layer_norm,
     priority=1,
     doc="""Recognise LayerNormalization.
 
@@ -237,18 +226,15 @@ _FOLDED = either(
 )
 
 
-def _check_folded(match: Match) -> Refusal | None:
-    refusal = _check_layer_norm(match)
-    if refusal is not None:
-        return refusal
+def _folded(match: Match, builder: Builder) -> list[Value] | Refusal:
+    made = _layer_norm(match, builder)
+    if isinstance(made, Refusal):
+        return made
     x, result = match["x"], match.root.output
     if x.shape is None or result.shape is None or len(x.shape) != len(result.shape):
         return Refusal(f"{match.root.label}: the scale or shift may enlarge '{x.name}'", match.root)
-    return None
-
-
-def _folded(match: Match, builder: Builder) -> list[Value]:
-    y, beta = _scaled(match, builder, _plain(match, builder)), match.get("beta")
+    (y,) = made
+    beta = match.get("beta")
     return [y if beta is None else builder.op("Add", y, beta, name=match.root.name)]
 
 
@@ -256,7 +242,6 @@ FOLDED_LAYER_NORM = RewriteRule(
     "transformer.layer_norm_folded",
     _FOLDED,
     _folded,
-    _check_folded,
     priority=2,
     doc="""Recognise LayerNormalization where scale and mean have been multiplied out.
 
@@ -273,17 +258,16 @@ FOLDED_LAYER_NORM = RewriteRule(
 _MEAN_SQUARE = op("ReduceMean", _square(_X), open_inputs=True, name="mean_square")
 
 
-def _check_rms(match: Match) -> Refusal | None:
-    axis = _trailing_axes(match.node("mean_square"), match["x"])
-    return axis if isinstance(axis, Refusal) else _check_epsilon(match)
-
-
-def _rms(match: Match, builder: Builder) -> list[Value]:
+def _rms(match: Match, builder: Builder) -> list[Value] | Refusal:
     x = match["x"]
     axis = _trailing_axes(match.node("mean_square"), x)
-    assert isinstance(axis, int)
-    attrs = {"axis": axis, "epsilon": _epsilon(match)}
-    y = builder.op("RMSNormalization", x, _ones(x, axis, builder), name=match.root.name, **attrs)
+    if isinstance(axis, Refusal):
+        return axis
+    epsilon = _epsilon(match)
+    if isinstance(epsilon, Refusal):
+        return epsilon
+    scale = _ones(x, axis, builder)
+    y = builder.op("RMSNormalization", x, scale, name=match.root.name, axis=axis, epsilon=epsilon)
     return [_scaled(match, builder, y)]
 
 
@@ -291,7 +275,6 @@ RMS_NORM = RewriteRule(
     "transformer.rms_norm",
     _normalised(_X, _shifted(_MEAN_SQUARE)),
     _rms,
-    _check_rms,
     doc="""Recognise RMSNormalization.
 
     Before: %y = Div(%x, Sqrt(Add(ReduceMean(Pow(%x, 2), [-1]), 1e-6)))

@@ -74,14 +74,10 @@ def _changed(match: Match) -> tuple[np.ndarray, np.ndarray | None] | Refusal:
     return changed
 
 
-def _check(match: Match) -> Refusal | None:
-    changed = _changed(match)
-    return changed if isinstance(changed, Refusal) else None
-
-
-def _rewrite(match: Match, builder: Builder) -> list[Value]:
+def _rewrite(match: Match, builder: Builder) -> list[Value] | Refusal:
     norm, changed = match.node("norm"), _changed(match)
-    assert not isinstance(changed, Refusal)
+    if isinstance(changed, Refusal):
+        return changed
     dtype = match["c"].tensor.dtype
     names = ("scale", "shift")
     operands = [builder.constant(a, dtype, n) for a, n in zip(changed, names, strict=True) if a is not None]
@@ -98,7 +94,6 @@ NORM_SCALE = RewriteRule(
     "transformer.norm_scale",
     op("Mul", op(NORMS, open_inputs=True, name="norm"), _C, where=_has_parameter),
     _rewrite,
-    _check,
     doc="""Take a multiplication into the scale of a normalisation.
 
     Before: %y = Mul(LayerNormalization(%x, %scale, %shift), %c)
@@ -113,7 +108,6 @@ NORM_SHIFT = RewriteRule(
     "transformer.norm_shift",
     op("Add", op("LayerNormalization", open_inputs=True, name="norm"), _C, where=_has_parameter),
     _rewrite,
-    _check,
     doc="""Take an addition into the shift of a normalisation.
 
     Before: %y = Add(LayerNormalization(%x, %scale), %c)

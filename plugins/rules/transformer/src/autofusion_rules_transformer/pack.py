@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+
 from autofusion.rules import RulePack
 from autofusion_rules_transformer import (
     attention,
-    attention_pieces,
+    attention_operator,
     einsum,
     gemm,
     group_norm,
@@ -13,6 +15,7 @@ from autofusion_rules_transformer import (
     layer_norm_affine,
     matmul,
     norm_epilogue,
+    recurrent,
     softmax,
     softmax_epilogue,
     unflatten,
@@ -20,16 +23,17 @@ from autofusion_rules_transformer import (
 
 PACK = RulePack(
     name="transformer",
-    version="0.1.0",
+    version=version("autofusion-rules-transformer"),
     rules=(
         *layer_norm.RULES,
         *layer_norm_affine.RULES,
         *group_norm.RULES,
         *softmax.RULES,
         *gemm.RULES,
-        *attention_pieces.RULES,
         *einsum.RULES,
         *unflatten.RULES,
+        *recurrent.RULES,
+        *attention_operator.RULES,
         *attention.RULES,
         *matmul.RULES,
         *norm_epilogue.RULES,

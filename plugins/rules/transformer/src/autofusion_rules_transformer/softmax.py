@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from autofusion.ir.graph import Value
 from autofusion.ir.operators import attribute
 from autofusion.rules import Builder, Match, Refusal, RewriteRule, either, ints, is_float, normal_axis, op, var
@@ -28,24 +30,20 @@ def _axis(match: Match) -> int | Refusal:
     return found.pop()
 
 
-def _check(match: Match) -> Refusal | None:
-    axis = _axis(match)
-    return axis if isinstance(axis, Refusal) else None
+def _rewrite_as(name: str) -> Callable[[Match, Builder], list[Value] | Refusal]:
+    def rewrite(match: Match, builder: Builder) -> list[Value] | Refusal:
+        axis = _axis(match)
+        if isinstance(axis, Refusal):
+            return axis
+        return [builder.op(name, match["x"], name=match.root.name, axis=axis)]
 
-
-def _softmax(match: Match, builder: Builder) -> list[Value]:
-    return [builder.op("Softmax", match["x"], name=match.root.name, axis=_axis(match))]
-
-
-def _log_softmax(match: Match, builder: Builder) -> list[Value]:
-    return [builder.op("LogSoftmax", match["x"], name=match.root.name, axis=_axis(match))]
+    return rewrite
 
 
 SOFTMAX = RewriteRule(
     "transformer.softmax",
     either(op("Div", _EXP, _SUM), op("Mul", _EXP, op("Reciprocal", _SUM))),
-    _softmax,
-    _check,
+    _rewrite_as("Softmax"),
     doc="""Recognise Softmax.
 
     Before: %e = Exp(Sub(%x, ReduceMax(%x, [-1]))); %y = Div(%e, ReduceSum(%e, [-1]))
@@ -57,8 +55,7 @@ SOFTMAX = RewriteRule(
 LOG_SOFTMAX = RewriteRule(
     "transformer.log_softmax",
     op("Sub", _SHIFTED, op("Log", _SUM)),
-    _log_softmax,
-    _check,
+    _rewrite_as("LogSoftmax"),
     doc="""Recognise LogSoftmax.
 
     Before: %d = Sub(%x, ReduceMax(%x, [-1])); %y = Sub(%d, Log(ReduceSum(Exp(%d), [-1])))

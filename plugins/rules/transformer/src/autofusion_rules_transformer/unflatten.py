@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from autofusion.ir.graph import Node, Value
-from autofusion.ir.operators import attribute
+from autofusion.ir.operators import OpClass, attribute, names
 from autofusion.rules import Builder, Match, RewriteRule, is_float, is_parameter, op, same_dim, same_shape, var
 
-_RESHAPES = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
+_RESHAPES = names(lambda schema: schema.view and schema.op_class is OpClass.MOVEMENT)
 
 
 def _fits(node: Node) -> bool:

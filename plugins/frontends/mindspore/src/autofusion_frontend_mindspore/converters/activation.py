@@ -151,17 +151,17 @@ def prelu(call: Call) -> Value:
     value, weight = call.tensor(0), call.tensor(1)
     rank = call.rank(value)
     if rank >= 2:
-        weight = call.emit("Reshape", weight, call.ints64([-1] + [1] * (rank - 2)))
+        weight = call.emit("Reshape", weight, call.ints([-1] + [1] * (rank - 2)))
     return call.emit("PRelu", value, weight)
 
 
 @converter("Softmax")
 def softmax(call: Call) -> Value:
     """Over one axis, or over several at once."""
-    value, axes = call.tensor(0), call.ints(1, "axis", -1)
+    value, axes = call.tensor(0), call.int_arguments(1, "axis", -1)
     if len(axes) == 1:
         return call.emit("Softmax", value, axis=axes[0])
-    at = call.ints64(axes)
+    at = call.ints(axes)
     exp = call.emit("Exp", call.emit("Sub", value, call.emit("ReduceMax", value, at)))
     return call.emit("Div", exp, call.emit("ReduceSum", exp, at))
 
@@ -169,14 +169,14 @@ def softmax(call: Call) -> Value:
 @converter("LogSoftmax", "LogSoftmaxExt")
 def log_softmax(call: Call) -> Value:
     """Over one axis."""
-    (axis,) = call.ints(1, "axis", -1)
+    (axis,) = call.int_arguments(1, "axis", -1)
     return call.emit("LogSoftmax", call.tensor(0), axis=axis)
 
 
 @converter("GLU")
 def glu(call: Call) -> Value:
     """The first half times the sigmoid of the second."""
-    (axis,) = call.ints(1, "axis", -1)
+    (axis,) = call.int_arguments(1, "axis", -1)
     halves = call.node("Split", [call.tensor(0)], {"axis": axis, "num_outputs": 2}, outputs=2).outputs
     return call.emit("Mul", halves[0], call.emit("Sigmoid", halves[1]))
 
@@ -184,7 +184,7 @@ def glu(call: Call) -> Value:
 @converter("Swiglu")
 def swiglu(call: Call) -> Value:
     """silu of the first half times the second."""
-    (axis,) = call.ints(1, "dim", -1)
+    (axis,) = call.int_arguments(1, "dim", -1)
     first, second = call.node("Split", [call.tensor(0)], {"axis": axis, "num_outputs": 2}, outputs=2).outputs
     return call.emit("Mul", call.emit("Mul", first, call.emit("Sigmoid", first)), second)
 

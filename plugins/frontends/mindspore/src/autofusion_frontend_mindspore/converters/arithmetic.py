@@ -134,10 +134,10 @@ def equal_tensors(call: Call) -> Value:
     for value in (left, right):
         call.rank(value)  # shapes of unknown ranks could not be compared
     sizes = [call.emit("Shape", value) for value in (left, right)]
-    flat = [call.emit("Reshape", value, call.ints64([-1])) for value in (left, right)]
+    flat = [call.emit("Reshape", value, call.ints([-1])) for value in (left, right)]
     counts = [call.emit("Shape", value) for value in flat]
     least = call.emit("Min", *counts)
-    cut = [call.emit("Slice", value, call.ints64([0]), least, call.ints64([0])) for value in flat]
+    cut = [call.emit("Slice", value, call.ints([0]), least, call.ints([0])) for value in flat]
     same = call.emit("And", _all(call, call.emit("Equal", *cut)), _all(call, call.emit("Equal", *counts)))
     same = call.emit("And", same, _all(call, call.emit("Equal", *sizes)))
     return _one_truth(call, same)
@@ -146,7 +146,7 @@ def equal_tensors(call: Call) -> Value:
 def _one_truth(call: Call, truth: Value) -> Value:
     """A truth value with as many axes of one as the node declares."""
     declared = call.declared.shape if isinstance(call.declared, TensorType) else None
-    return call.emit("Reshape", truth, call.ints64([1] * len(declared or ())))
+    return call.emit("Reshape", truth, call.ints([1] * len(declared or ())))
 
 
 def _all(call: Call, truths: Value) -> Value:
@@ -181,7 +181,7 @@ def equal_count(call: Call) -> Value:
     """How many elements are equal, as a vector of one number of the operands' type."""
     left, right = operands(call)
     same = call.cast(call.emit("Equal", left, right), I64)
-    return call.cast(call.emit("Reshape", call.emit("ReduceSum", same, None, keepdims=0), call.ints64([1])), left.dtype)
+    return call.cast(call.emit("Reshape", call.emit("ReduceSum", same, None, keepdims=0), call.ints([1])), left.dtype)
 
 
 def _logical(op: str) -> Callable[[Call], Value]:

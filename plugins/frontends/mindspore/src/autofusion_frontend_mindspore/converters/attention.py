@@ -98,7 +98,7 @@ def _attention(
     if form == "BNSD":
         return result
     result = call.emit("Transpose", result, perm=[2, 0, 1, 3] if form == "SBH" else [0, 2, 1, 3])
-    return result if form == "BSND" else call.emit("Reshape", result, call.ints64([0, 0, -1]))
+    return result if form == "BSND" else call.emit("Reshape", result, call.ints([0, 0, -1]))
 
 
 def _by_heads(call: Call, value: Value, form: str, heads: int) -> Value:
@@ -107,7 +107,7 @@ def _by_heads(call: Call, value: Value, form: str, heads: int) -> Value:
         return value
     if form in ("BSH", "SBH"):
         features = call.static_dim(call.tensor(0), 2) // heads
-        value = call.emit("Reshape", value, call.ints64([0, 0, call.static_dim(value, 2) // features, features]))
+        value = call.emit("Reshape", value, call.ints([0, 0, call.static_dim(value, 2) // features, features]))
     return call.emit("Transpose", value, perm=[1, 2, 0, 3] if form == "SBH" else [0, 2, 1, 3])
 
 
@@ -127,10 +127,10 @@ def _hidden(
         return None if mask is None else call.cast(mask, BOOL)
     before, after = {2: (_NO_LIMIT, 0), 3: (_NO_LIMIT, 0)}.get(mode, tokens)
     rows, columns = (extent(call, value, 2) for value in (query, key))
-    row = call.emit("Unsqueeze", counting(call, rows), call.ints64([1]))
+    row = call.emit("Unsqueeze", counting(call, rows), call.ints([1]))
     if mode in (3, 4):  # counted from the last query and the last key
         row = call.emit("Add", row, call.emit("Sub", columns, rows))
-    ahead = call.emit("Sub", call.emit("Unsqueeze", counting(call, columns), call.ints64([0])), row)
+    ahead = call.emit("Sub", call.emit("Unsqueeze", counting(call, columns), call.ints([0])), row)
     hidden = call.emit("Greater", ahead, call.const(after, I64))
     if before < _NO_LIMIT:
         hidden = call.emit("Or", hidden, call.emit("Less", ahead, call.const(-before, I64)))

@@ -65,7 +65,7 @@ def bias_add(call: Call) -> Value:
     rank = call.rank(value)
     last = call.argument(2, "format", call.attrs.get("data_format", "NCHW")) in CHANNELS_LAST
     if rank > 2 and not last:
-        bias = call.emit("Reshape", bias, call.ints64([-1] + [1] * (rank - 2)))
+        bias = call.emit("Reshape", bias, call.ints([-1] + [1] * (rank - 2)))
     return call.emit("Add", value, bias)
 
 
@@ -75,7 +75,7 @@ def addmm(call: Call) -> Value:
     base, *factors = widened(call, *(call.tensor(i) for i in range(3)))
     product = call.emit("MatMul", *factors)
     if call.op == "Addbmm":
-        product = call.emit("ReduceSum", product, call.ints64([0]), keepdims=0)
+        product = call.emit("ReduceSum", product, call.ints([0]), keepdims=0)
     for index, which in ((3, "beta"), (4, "alpha")):
         factor = call.argument(index, which, 1)
         if factor == 1:
@@ -103,14 +103,14 @@ def cross(call: Call) -> Value:
     axis = int(call.argument(2, "dim", _FIRST_OF_THREE))
     if axis == _FIRST_OF_THREE:
         axis = next((i for i, size in enumerate(left.shape or ()) if size == 3), -1)
-    axis = call.axis(left, axis)
+    axis = call.axis(axis, left)
     if call.rank(right) != call.rank(left):
         call.fail(f"its operands have {call.rank(left)} and {call.rank(right)} axes, expected as many")
     if any(call.static_dim(v, axis) != 3 for v in (left, right)):
         call.fail(f"axis {axis} of its operands must have 3 elements")
 
     def turned(value: Value, amount: int) -> Value:
-        return call.emit("Gather", value, call.ints64([(i + amount) % 3 for i in range(3)]), axis=axis)
+        return call.emit("Gather", value, call.ints([(i + amount) % 3 for i in range(3)]), axis=axis)
 
     first = call.emit("Mul", turned(left, 1), turned(right, 2))
     return call.emit("Sub", first, call.emit("Mul", turned(left, 2), turned(right, 1)))
@@ -120,5 +120,5 @@ def cross(call: Call) -> Value:
 def outer(call: Call) -> Value:
     """The outer product of two vectors."""
     left, right = operands(call, call.result_dtype())
-    column = call.emit("Reshape", left, call.ints64([-1, 1]))
-    return call.emit("Mul", column, call.emit("Reshape", right, call.ints64([1, -1])))
+    column = call.emit("Reshape", left, call.ints([-1, 1]))
+    return call.emit("Mul", column, call.emit("Reshape", right, call.ints([1, -1])))

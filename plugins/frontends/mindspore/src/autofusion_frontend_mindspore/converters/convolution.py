@@ -87,7 +87,7 @@ def _convolved(call: Call, value: Value, weight: Value, bias: Value | None, attr
         result = call.emit("ConvInteger", value, weight, **attrs)
         if bias is None:
             return result
-        shape = call.ints64([-1] + [1] * (call.rank(weight) - 2))
+        shape = call.ints([-1] + [1] * (call.rank(weight) - 2))
         return call.emit("Add", result, call.emit("Reshape", call.cast(bias, dtype), shape))
     value, weight = call.cast(value, dtype), call.cast(weight, dtype)
     return call.emit("Conv", value, weight, None if bias is None else call.cast(bias, dtype), **attrs)
@@ -132,9 +132,9 @@ def _convolution(call: Call, rank: int, rest: Sequence[Any]) -> Value:
         attrs["pads"] = _repeated(padding, rank) * 2
     squeezed = call.rank(value) == rank + 1  # no batch axis
     if squeezed:
-        value = call.emit("Unsqueeze", value, call.ints64([0]))
+        value = call.emit("Unsqueeze", value, call.ints([0]))
     result = _convolved(call, value, weight, bias, attrs)
-    return call.emit("Squeeze", result, call.ints64([0])) if squeezed else result
+    return call.emit("Squeeze", result, call.ints([0])) if squeezed else result
 
 
 def _repeated(value: Any, rank: int) -> list[int]:
@@ -222,9 +222,9 @@ def _backprop(call: Call, rank: int) -> Value:
     result = call.emit("ConvTranspose", value, weight, **attrs, pads=stated, output_padding=extra)
     if not cut:
         return result
-    spatial = call.ints64(list(range(2, 2 + rank)))
+    spatial = call.ints(list(range(2, 2 + rank)))
     ends = call.emit("Gather", call.sizes(call.args[2]), spatial, axis=0)
-    return call.emit("Slice", result, call.ints64([0] * rank), ends, spatial)
+    return call.emit("Slice", result, call.ints([0] * rank), ends, spatial)
 
 
 def _result_sizes(call: Call, rank: int) -> list[int | None]:

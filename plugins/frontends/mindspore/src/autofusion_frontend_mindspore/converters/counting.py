@@ -18,9 +18,7 @@ _WHOLE = np.iinfo(np.int64).max
 
 def flat(call: Call, value: Value) -> Value:
     """All elements as a vector."""
-    return (
-        value if value.shape is not None and len(value.shape) == 1 else call.emit("Reshape", value, call.ints64([-1]))
-    )
+    return value if value.shape is not None and len(value.shape) == 1 else call.emit("Reshape", value, call.ints([-1]))
 
 
 @converter("SearchSorted")
@@ -33,30 +31,30 @@ def search_sorted(call: Call) -> Value:
     if call.has(2):
         ordered = call.emit("GatherElements", ordered, call.cast(call.tensor(2), I64), axis=-1)
     right = bool(call.argument(4, "right", call.attrs.get("right", False)))
-    rows = call.emit("Unsqueeze", ordered, call.ints64([call.rank(ordered) - 1]))
-    column = call.emit("Unsqueeze", values, call.ints64([call.rank(values)]))
+    rows = call.emit("Unsqueeze", ordered, call.ints([call.rank(ordered) - 1]))
+    column = call.emit("Unsqueeze", values, call.ints([call.rank(values)]))
     below = call.emit("LessOrEqual" if right else "Less", rows, column)
-    count = call.emit("ReduceSum", call.cast(below, I64), call.ints64([-1]), keepdims=0)
+    count = call.emit("ReduceSum", call.cast(below, I64), call.ints([-1]), keepdims=0)
     return call.cast(count, call.result_dtype() or I64)
 
 
 def _tallied(call: Call, places: Value, weights: Value | None, size: Value, inside: Value, dtype: np.dtype) -> Value:
     """Weights (or ones) added up by their place below ``size`` (a vector of one); those not ``inside`` do not count."""
-    bound = call.emit("Reshape", size, call.ints64([]))
+    bound = call.emit("Reshape", size, call.ints([]))
     places = call.emit("Where", inside, places, bound)
     updates = call.emit("Expand", call.const(1, dtype), call.emit("Shape", places))
     if weights is not None:
         updates = call.cast(weights, dtype)
     zeros = call.emit("Expand", call.const(0, dtype), call.emit("Add", size, call.const(1, I64)))
     sums = call.emit("ScatterElements", zeros, places, updates, axis=0, reduction="add")
-    return call.emit("Slice", sums, call.ints64([0]), call.ints64([-1]), call.ints64([0]))
+    return call.emit("Slice", sums, call.ints([0]), call.ints([-1]), call.ints([0]))
 
 
 @converter("Bincount")
 def bincount(call: Call) -> Value:
     """(numbers, number of bins, weights or an empty vector); what is not below the number of bins does not count."""
     numbers, weights = call.cast(flat(call, call.tensor(0)), I64), call.tensor(2)
-    size = call.emit("Reshape", call.cast(call.tensor(1), I64), call.ints64([1]))
+    size = call.emit("Reshape", call.cast(call.tensor(1), I64), call.ints([1]))
     inside = call.emit(
         "And", call.emit("GreaterOrEqual", numbers, call.const(0, I64)), call.emit("Less", numbers, size)
     )
@@ -68,9 +66,9 @@ def bincount(call: Call) -> Value:
 def bincount_ext(call: Call) -> Value:
     """(numbers, weights or None, least number of bins): as many bins as the greatest number needs."""
     numbers = call.cast(call.tensor(0), I64)
-    least = call.ints64([int(call.argument(2, "minlength", 0))])
+    least = call.ints([int(call.argument(2, "minlength", 0))])
     ones = call.emit("Concat", least, call.emit("Add", numbers, call.const(1, I64)), axis=0)
-    size = call.emit("ReduceMax", ones, call.ints64([0]), keepdims=1)
+    size = call.emit("ReduceMax", ones, call.ints([0]), keepdims=1)
     inside = call.emit("GreaterOrEqual", numbers, call.const(0, I64))
     weights = call.optional(1)
     dtype = call.result_dtype() or (I64 if weights is None else call.dtype(weights))
@@ -100,7 +98,7 @@ def histc(call: Call) -> Value:
     shares = call.emit("Where", inside, shares, call.like(0, wide))
     places = call.cast(call.emit("Floor", call.emit("Mul", shares, call.like(bins, wide))), I64)
     places = call.emit("Min", places, call.const(bins - 1, I64))
-    return call.cast(_tallied(call, places, None, call.ints64([bins]), inside, I64), dtype)
+    return call.cast(_tallied(call, places, None, call.ints([bins]), inside, I64), dtype)
 
 
 def _unique(call: Call, value: Value, ordered: bool, axis: int | None = None) -> tuple[Value, Value, Value]:
@@ -133,7 +131,7 @@ def unique_sorted(call: Call) -> Any:
 def unique_along(call: Call) -> Any:
     """(x, sorted, with numbers, axis): different slices along an axis."""
     value = call.tensor(0)
-    values, inverse, counts = _unique(call, value, True, call.axis(value, int(call.argument(3, "dim"))))
+    values, inverse, counts = _unique(call, value, True, call.axis(int(call.argument(3, "dim")), value))
     return elements(call, values, call.cast(inverse, call.result_dtype(1)), call.cast(counts, call.result_dtype(2)))
 
 
@@ -143,7 +141,7 @@ def unique_with_pad(call: Call) -> tuple[Value, Value]:
     value = call.tensor(0)
     values, inverse, _ = _unique(call, value, False)
     rest = call.emit("Sub", extent(call, value, 0), call.emit("Shape", values))
-    filler = call.emit("Reshape", call.cast(call.tensor(1, value.dtype), value.dtype), call.ints64([]))
+    filler = call.emit("Reshape", call.cast(call.tensor(1, value.dtype), value.dtype), call.ints([]))
     whole = call.emit("Concat", values, call.emit("Expand", filler, rest), axis=0)
     return whole, call.cast(inverse, call.result_dtype(1))
 
@@ -155,21 +153,21 @@ def unique_consecutive(call: Call) -> Any:
         call.fail("runs of equal slices along an axis are not supported, only of elements")
     source = call.tensor(0)
     value = flat(call, source)
-    at = call.ints64([0])
-    before = call.emit("Slice", value, at, call.ints64([-1]), at)
-    after = call.emit("Slice", value, call.ints64([1]), call.ints64([_WHOLE]), at)
+    at = call.ints([0])
+    before = call.emit("Slice", value, at, call.ints([-1]), at)
+    after = call.emit("Slice", value, call.ints([1]), call.ints([_WHOLE]), at)
     changed = call.emit("Not", call.emit("Equal", before, after))
-    some = call.emit("Less", call.ints64([0]), extent(call, value, 0))  # no element, no first one
-    first = call.emit("Slice", some, at, call.emit("Min", extent(call, value, 0), call.ints64([1])), at)
+    some = call.emit("Less", call.ints([0]), extent(call, value, 0))  # no element, no first one
+    first = call.emit("Slice", some, at, call.emit("Min", extent(call, value, 0), call.ints([1])), at)
     begins = call.emit("Concat", first, changed, axis=0)
     numbers = call.emit("Sub", call.emit("CumSum", call.cast(begins, I64), call.const(0, I64)), call.const(1, I64))
     values = call.emit("Compress", value, call.cast(begins, BOOL), axis=0)
-    starts = call.emit("Reshape", call.emit("NonZero", begins), call.ints64([-1]))
+    starts = call.emit("Reshape", call.emit("NonZero", begins), call.ints([-1]))
     ends = call.emit("Concat", starts, extent(call, value, 0), axis=0)
     counts = call.emit(
         "Sub",
-        call.emit("Slice", ends, call.ints64([1]), call.ints64([_WHOLE]), at),
-        call.emit("Slice", ends, at, call.ints64([-1]), at),
+        call.emit("Slice", ends, call.ints([1]), call.ints([_WHOLE]), at),
+        call.emit("Slice", ends, at, call.ints([-1]), at),
     )
     inverse = call.emit("Reshape", numbers, call.emit("Shape", source))
     return elements(call, values, call.cast(inverse, call.result_dtype(1)), call.cast(counts, call.result_dtype(2)))

@@ -15,7 +15,7 @@ from autofusion_frontend_mindspore.registry import converter
 def filled(call: Call, sizes: Any, number: Any, dtype: np.dtype | None) -> Value:
     """A tensor of one number."""
     dtype = dtype or call.result_dtype() or F32
-    value = call.emit("Reshape", call.cast(call.as_tensor(number, dtype), dtype), call.ints64([]))
+    value = call.emit("Reshape", call.cast(call.as_tensor(number, dtype), dtype), call.ints([]))
     if isinstance(sizes, tuple) and all(isinstance(s, int) for s in sizes) and value.const is not None:
         return call.const(np.full(sizes, value.const), dtype)
     return call.emit("Expand", value, call.sizes(sizes))
@@ -74,7 +74,7 @@ def eye(call: Call) -> Value:
 def range_(call: Call) -> Value:
     """(start, end, step)."""
     dtype = call.result_dtype() or I64
-    bounds = [call.emit("Reshape", call.cast(call.tensor(i, dtype), dtype), call.ints64([])) for i in range(3)]
+    bounds = [call.emit("Reshape", call.cast(call.tensor(i, dtype), dtype), call.ints([])) for i in range(3)]
     return call.emit("Range", *bounds)
 
 
@@ -99,4 +99,4 @@ def diag(call: Call) -> Value:
     if call.rank(value) != 1 or (call.op == "DiagExt" and call.argument(1, "diagonal", 0)):
         call.fail("only a vector on the main diagonal is supported")
     size = call.static_dim(value, 0)
-    return call.emit("Mul", call.emit("Unsqueeze", value, call.ints64([1])), call.const(np.eye(size), value.dtype))
+    return call.emit("Mul", call.emit("Unsqueeze", value, call.ints([1])), call.const(np.eye(size), value.dtype))

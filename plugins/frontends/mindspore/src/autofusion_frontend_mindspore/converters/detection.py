@@ -18,14 +18,14 @@ _I32 = np.dtype(np.int32)
 def extent(call: Call, value: Value, axis: int) -> Value:
     """The size of an axis (counted from the front) as a vector of one number: a constant, if it is known."""
     size = value.shape[axis] if value.shape is not None else None
-    return call.ints64([size]) if isinstance(size, int) else call.emit("Shape", value, start=axis, end=axis + 1)
+    return call.ints([size]) if isinstance(size, int) else call.emit("Shape", value, start=axis, end=axis + 1)
 
 
 def counting(call: Call, size: Value) -> Value:
     """The numbers from 0 up to, not with, the one in the vector ``size``."""
     if size.const is not None:
         return call.const(np.arange(int(size.const[0])), I64)
-    bound = call.emit("Reshape", size, call.ints64([]))
+    bound = call.emit("Reshape", size, call.ints([]))
     return call.emit("Range", call.const(0, I64), bound, call.const(1, I64))
 
 
@@ -37,16 +37,16 @@ def nms_with_mask(call: Call) -> tuple[Value, Value, Value]:
     box comes first.
     """
     boxes, threshold = call.tensor(0), float(call.argument(1, "iou_threshold", 0.5))
-    at = call.ints64([0])
-    backwards = call.emit("Slice", boxes, call.ints64([-1]), call.ints64([-_ALL]), at, call.ints64([-1]))
+    at = call.ints([0])
+    backwards = call.emit("Slice", boxes, call.ints([-1]), call.ints([-_ALL]), at, call.ints([-1]))
     count = extent(call, boxes, 0)
     scores = call.emit("Gather", backwards, call.const(4, I64), axis=1)
     order = call.node("TopK", [scores, count], {"axis": 0, "largest": 1, "sorted": 1}, outputs=2).outputs[1]
     ordered = call.emit("Gather", backwards, order, axis=0)
     places = counting(call, count)
     # Falling scores, so that the order stays the one above where scores are equal.
-    falling = call.emit("Unsqueeze", call.emit("Neg", call.cast(places, F32)), call.ints64([0, 1]))
-    corners = call.emit("Slice", ordered, call.ints64([0]), call.ints64([4]), call.ints64([1]))
+    falling = call.emit("Unsqueeze", call.emit("Neg", call.cast(places, F32)), call.ints([0, 1]))
+    corners = call.emit("Slice", ordered, call.ints([0]), call.ints([4]), call.ints([1]))
     corners = call.emit("Unsqueeze", call.cast(corners, F32), at)
     chosen = call.emit("NonMaxSuppression", corners, falling, count, call.const([threshold], F32))
     kept = call.emit("Gather", chosen, call.const(2, I64), axis=1)
@@ -59,10 +59,10 @@ def nms_with_mask(call: Call) -> tuple[Value, Value, Value]:
 @converter("NonMaxSuppressionV3")
 def non_max_suppression(call: Call) -> Value:
     """(boxes, scores, most boxes, overlap that suppresses, least score) -> places of the boxes that are kept."""
-    boxes, scores = (call.emit("Unsqueeze", call.cast(call.tensor(i), F32), call.ints64([0])) for i in (0, 1))
-    scores = call.emit("Unsqueeze", scores, call.ints64([0]))
+    boxes, scores = (call.emit("Unsqueeze", call.cast(call.tensor(i), F32), call.ints([0])) for i in (0, 1))
+    scores = call.emit("Unsqueeze", scores, call.ints([0]))
     most, overlap, least = (
-        call.emit("Reshape", call.cast(call.tensor(i), dtype), call.ints64([1]))
+        call.emit("Reshape", call.cast(call.tensor(i), dtype), call.ints([1]))
         for i, dtype in ((2, I64), (3, F32), (4, F32))
     )
     chosen = call.emit("NonMaxSuppression", boxes, scores, most, overlap, least)
@@ -80,27 +80,27 @@ def ctc_greedy_decoder(call: Call) -> tuple[Value, Value, Value, Value]:
     merged = bool(call.argument(2, "merge_repeated", True))
     blank = call.const(call.static_dim(scores, 2) - 1, I64)
     classes = call.emit("Transpose", call.emit("ArgMax", scores, axis=2, keepdims=0), perm=[1, 0])
-    times = call.emit("Unsqueeze", counting(call, extent(call, scores, 0)), call.ints64([0]))
-    within = call.emit("Less", times, call.emit("Unsqueeze", lengths, call.ints64([1])))
+    times = call.emit("Unsqueeze", counting(call, extent(call, scores, 0)), call.ints([0]))
+    within = call.emit("Less", times, call.emit("Unsqueeze", lengths, call.ints([1])))
     kept = call.emit("And", within, call.emit("Not", call.emit("Equal", classes, blank)))
     if merged:
-        at = call.ints64([1])
-        pads = call.ints64([0, 1, 0, 0])
+        at = call.ints([1])
+        pads = call.ints([0, 1, 0, 0])
         before = call.emit("Pad", classes, pads, call.const(-1, I64))
-        before = call.emit("Slice", before, call.ints64([0]), call.ints64([-1]), at)
+        before = call.emit("Slice", before, call.ints([0]), call.ints([-1]), at)
         kept = call.emit("And", kept, call.emit("Not", call.emit("Equal", classes, before)))
     found = call.emit("Transpose", call.emit("NonZero", kept), perm=[1, 0])
     counts = call.cast(kept, I64)
     position = call.emit("Sub", call.emit("CumSum", counts, call.const(1, I64)), call.const(1, I64))
-    columns = call.emit("Unsqueeze", call.emit("GatherND", position, found), call.ints64([1]))
-    rows = call.emit("Slice", found, call.ints64([0]), call.ints64([1]), call.ints64([1]))
+    columns = call.emit("Unsqueeze", call.emit("GatherND", position, found), call.ints([1]))
+    rows = call.emit("Slice", found, call.ints([0]), call.ints([1]), call.ints([1]))
     values = call.emit("GatherND", classes, found)
-    longest = call.emit("ReduceMax", call.emit("ReduceSum", counts, call.ints64([1]), keepdims=0), None, keepdims=0)
-    longest = call.emit("Reshape", longest, call.ints64([1]))
+    longest = call.emit("ReduceMax", call.emit("ReduceSum", counts, call.ints([1]), keepdims=0), None, keepdims=0)
+    longest = call.emit("Reshape", longest, call.ints([1]))
     shape = call.emit("Concat", extent(call, scores, 1), longest, axis=0)
-    best = call.emit("Transpose", call.emit("ReduceMax", scores, call.ints64([2]), keepdims=0), perm=[1, 0])
+    best = call.emit("Transpose", call.emit("ReduceMax", scores, call.ints([2]), keepdims=0), perm=[1, 0])
     best = call.emit("Where", within, best, call.like(0, best))
-    probability = call.emit("Neg", call.emit("ReduceSum", best, call.ints64([1]), keepdims=1))
+    probability = call.emit("Neg", call.emit("ReduceSum", best, call.ints([1]), keepdims=1))
     return call.emit("Concat", rows, columns, axis=1), values, shape, probability
 
 
@@ -122,10 +122,10 @@ def deformable_offsets(call: Call) -> Value:
         call.fail("only the format NCHW is supported")
     channels, height, width = (call.static_dim(value, i) for i in (1, 2, 3))
     rows, columns = (call.static_dim(offsets, i) for i in (2, 3))
-    parts = call.emit("Reshape", offsets, call.ints64([-1, 3, groups, kernel[0], kernel[1], rows, columns]))
+    parts = call.emit("Reshape", offsets, call.ints([-1, 3, groups, kernel[0], kernel[1], rows, columns]))
     # [N, 3, groups, rows, kernel, columns, kernel]: every tap beside its window's others.
     parts = call.emit("Transpose", parts, perm=[0, 1, 2, 5, 3, 6, 4])
-    parts = call.emit("Reshape", parts, call.ints64([-1, 3, groups, rows * kernel[0], columns * kernel[1]]))
+    parts = call.emit("Reshape", parts, call.ints([-1, 3, groups, rows * kernel[0], columns * kernel[1]]))
     along, down, factor = (call.emit("Gather", parts, call.const(i, I64), axis=1) for i in range(3))
     grid = []
     for moved, count, size, stride, dilation, pad, k, shape in (
@@ -137,15 +137,15 @@ def deformable_offsets(call: Call) -> Value:
         # GridSample counts from -1 to 1, from one end of the first element to the other end of the last.
         scaled = call.emit("Mul", place, call.like(2.0 / size, place))
         grid.append(call.emit("Add", scaled, call.like(1.0 / size - 1.0, place)))
-    last = call.ints64([4])
+    last = call.ints([4])
     places = call.emit("Concat", *(call.emit("Unsqueeze", g, last) for g in grid), axis=4)
-    places = call.emit("Reshape", places, call.ints64([-1, rows * kernel[0], columns * kernel[1], 2]))
-    image = call.emit("Reshape", value, call.ints64([-1, channels // groups, height, width]))
+    places = call.emit("Reshape", places, call.ints([-1, rows * kernel[0], columns * kernel[1], 2]))
+    image = call.emit("Reshape", value, call.ints([-1, channels // groups, height, width]))
     attrs = {"mode": "linear", "padding_mode": "zeros", "align_corners": 0}
     sampled = call.emit("GridSample", image, places, **attrs)
-    factor = call.emit("Reshape", factor, call.ints64([-1, 1, rows * kernel[0], columns * kernel[1]]))
+    factor = call.emit("Reshape", factor, call.ints([-1, 1, rows * kernel[0], columns * kernel[1]]))
     result = call.emit("Mul", sampled, factor)
-    return call.emit("Reshape", result, call.ints64([-1, channels, rows * kernel[0], columns * kernel[1]]))
+    return call.emit("Reshape", result, call.ints([-1, channels, rows * kernel[0], columns * kernel[1]]))
 
 
 def _last_two(numbers: Any) -> list[int]:

@@ -21,7 +21,7 @@ def places(call: Call, value: Value) -> Value:
 def gather(call: Call) -> Value:
     """(x, indices, axis, number of batch axes)."""
     value, index = call.tensor(0), places(call, call.tensor(1))
-    axis = call.axis(value, int(call.argument(2, "axis", 0)))
+    axis = call.axis(int(call.argument(2, "axis", 0)), value)
     batch = int(call.argument(3, "batch_dims", 0))
     if batch < 0:
         batch += call.rank(index)
@@ -36,7 +36,7 @@ def _batched(call: Call, value: Value, index: Value, axis: int, batch: int) -> V
     if axis != batch:
         others = [i for i in range(rank) if i != axis]
         value = call.emit("Transpose", value, perm=[*others[:batch], axis, *others[batch:]])
-    column = call.emit("Unsqueeze", index, call.ints64([index_rank]))
+    column = call.emit("Unsqueeze", index, call.ints([index_rank]))
     result = call.emit("GatherND", value, column, batch_dims=batch)
     if axis == batch:
         return result
@@ -86,8 +86,8 @@ def one_hot(call: Call) -> Value:
     """(indices, depth, on, off, axis). An index below 0 is off everywhere; ONNX would count it from the end."""
     index, depth = call.cast(call.tensor(0), I64), call.cast(call.tensor(1), I64)
     dtype = call.result_dtype() or np.dtype(np.float32)
-    on, off = (call.emit("Reshape", call.cast(call.tensor(i, dtype), dtype), call.ints64([1])) for i in (2, 3))
-    depth = call.emit("Reshape", depth, call.ints64([]))
+    on, off = (call.emit("Reshape", call.cast(call.tensor(i, dtype), dtype), call.ints([1])) for i in (2, 3))
+    depth = call.emit("Reshape", depth, call.ints([]))
     negative = call.emit("Less", index, call.const(0, I64))
     index = call.emit("Where", negative, depth, index)
     values = call.emit("Concat", off, on, axis=0)
@@ -144,13 +144,13 @@ def index_add(call: Call) -> Value:
     else:
         axis, index, source = int(call.argument(1, "dim")), call.tensor(2), call.tensor(3)
         alpha = call.argument(4, "alpha", 1)
-    axis = call.axis(value, axis)
+    axis = call.axis(axis, value)
     if alpha != 1:
         source = call.emit("Mul", source, call.like(alpha, source))
     shape = [1] * call.rank(value)
     shape[axis] = -1
     index = call.emit(
-        "Expand", call.emit("Reshape", call.cast(index, I64), call.ints64(shape)), call.emit("Shape", source)
+        "Expand", call.emit("Reshape", call.cast(index, I64), call.ints(shape)), call.emit("Shape", source)
     )
     return call.emit("ScatterElements", value, index, call.cast(source, value.dtype), axis=axis, reduction="add")
 
@@ -159,7 +159,7 @@ def index_add(call: Call) -> Value:
 def reverse_sequence(call: Call) -> Value:
     """The first elements of every sequence reversed, as many as it is long; any two axes may be batch and sequence."""
     value, lengths = call.tensor(0), call.cast(call.tensor(1), I64)
-    batch, time = (call.axis(value, int(call.attrs.get(n, d))) for n, d in (("batch_dim", 0), ("seq_dim", 1)))
+    batch, time = (call.axis(int(call.attrs.get(n, d)), value) for n, d in (("batch_dim", 0), ("seq_dim", 1)))
     if {batch, time} == {0, 1}:
         return call.emit("ReverseSequence", value, lengths, batch_axis=batch, time_axis=time)
     perm = [batch, time, *(i for i in range(call.rank(value)) if i not in (batch, time))]
@@ -173,10 +173,12 @@ def tensor_copy_slices(call: Call) -> Value:
     """(x, values, begin, end, strides): the values in place of a slice of x, whose sizes are known."""
     value = call.tensor(0)
     shape = [call.static_dim(value, i) for i in range(call.rank(value))]
-    bounds = zip(call.ints(2, "begin"), call.ints(3, "end"), call.ints(4, "strides"), strict=True)
+    bounds = zip(
+        call.int_arguments(2, "begin"), call.int_arguments(3, "end"), call.int_arguments(4, "strides"), strict=True
+    )
     at = np.arange(int(np.prod(shape))).reshape(shape)[tuple(slice(*b) for b in bounds)]
     values = call.cast(call.tensor(1), value.dtype)
-    values = call.emit("Reshape", call.emit("Expand", values, call.ints64(at.shape)), call.ints64([-1]))
-    flat = call.emit("Reshape", value, call.ints64([-1]))
+    values = call.emit("Reshape", call.emit("Expand", values, call.ints(at.shape)), call.ints([-1]))
+    flat = call.emit("Reshape", value, call.ints([-1]))
     result = call.emit("ScatterElements", flat, call.const(at.reshape(-1), I64), values, axis=0)
-    return call.emit("Reshape", result, call.ints64(shape))
+    return call.emit("Reshape", result, call.ints(shape))

@@ -29,7 +29,7 @@ def stack(call: Call) -> Value:
     values, axis = _joined(call)
     if axis < 0:
         axis += call.rank(values[0]) + 1
-    made = [call.emit("Unsqueeze", value, call.ints64([axis])) for value in values]
+    made = [call.emit("Unsqueeze", value, call.ints([axis])) for value in values]
     return made[0] if len(made) == 1 else call.emit("Concat", *made, axis=axis)
 
 
@@ -48,6 +48,6 @@ def meshgrid(call: Call) -> tuple[Value, ...]:
     for position, value in zip(order, values, strict=True):
         shape = [1] * len(values)
         shape[position] = -1
-        column = call.emit("Reshape", value, call.ints64(shape))
-        results.append(call.emit("Expand", column, call.ints64(sizes)))
+        column = call.emit("Reshape", value, call.ints(shape))
+        results.append(call.emit("Expand", column, call.ints(sizes)))
     return tuple(results)

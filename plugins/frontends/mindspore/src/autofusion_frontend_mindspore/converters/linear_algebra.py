@@ -32,7 +32,7 @@ def solved(call: Call, matrix: Value, right: Value) -> Value:
     width = call.static_dim(right, rank - 1)
     shape = call.emit("Shape", right)
     whole = call.emit("Concat", call.cast(matrix, _F64), call.cast(right, _F64), axis=rank - 1)
-    flat = call.emit("Reshape", whole, call.ints64([-1, size, size + width]))
+    flat = call.emit("Reshape", whole, call.ints([-1, size, size + width]))
 
     body = Builder(Graph(f"{call.name}/eliminate"), call.builder)
     column = body.input("column", TensorType(I64, ()))
@@ -45,8 +45,8 @@ def solved(call: Call, matrix: Value, right: Value) -> Value:
     captured = [value for value, _ in body.captures]
     attrs = {"body": body.graph, "captures": len(captured)}
     result = call.node("Loop", [call.const(size, I64), None, flat, *captured], attrs, outputs=1).output
-    at = call.ints64([2])
-    result = call.emit("Slice", result, call.ints64([size]), call.ints64([size + width]), at)
+    at = call.ints([2])
+    result = call.emit("Slice", result, call.ints([size]), call.ints([size + width]), at)
     return call.cast(call.emit("Reshape", result, shape), dtype)
 
 
@@ -55,7 +55,7 @@ def _stacked(call: Call, value: Value, other: Value) -> Value:
     if call.rank(other) == 2:
         return value
     stack = call.emit("Shape", other, end=call.rank(other) - 2)
-    return call.emit("Expand", value, call.emit("Concat", stack, call.ints64([1, 1]), axis=0))
+    return call.emit("Expand", value, call.emit("Concat", stack, call.ints([1, 1]), axis=0))
 
 
 def _eliminated(call: Call, rows: Value, column: Value, size: int) -> Value:
@@ -67,13 +67,13 @@ def _eliminated(call: Call, rows: Value, column: Value, size: int) -> Value:
     pivot = call.emit("ArgMax", magnitude, axis=1, keepdims=1)
     best = call.emit("GatherND", rows, pivot, batch_dims=1)
     present = call.emit("Gather", rows, column, axis=1)
-    is_column = call.emit("Unsqueeze", call.emit("Equal", numbers, column), call.ints64([1]))
-    is_pivot = call.emit("Unsqueeze", call.emit("Equal", numbers, pivot), call.ints64([2]))
-    one = call.ints64([1])
+    is_column = call.emit("Unsqueeze", call.emit("Equal", numbers, column), call.ints([1]))
+    is_pivot = call.emit("Unsqueeze", call.emit("Equal", numbers, pivot), call.ints([2]))
+    one = call.ints([1])
     best, present = (call.emit("Unsqueeze", row, one) for row in (best, present))
     rows = call.emit("Where", is_column, best, call.emit("Where", is_pivot, present, rows))
-    scaled = call.emit("Div", best, call.emit("Unsqueeze", call.emit("Gather", best, column, axis=2), call.ints64([2])))
-    factors = call.emit("Unsqueeze", call.emit("Gather", rows, column, axis=2), call.ints64([2]))
+    scaled = call.emit("Div", best, call.emit("Unsqueeze", call.emit("Gather", best, column, axis=2), call.ints([2])))
+    factors = call.emit("Unsqueeze", call.emit("Gather", rows, column, axis=2), call.ints([2]))
     return call.emit("Where", is_column, scaled, call.emit("Sub", rows, call.emit("Mul", factors, scaled)))
 
 
@@ -128,7 +128,7 @@ def solve_triangular(call: Call) -> Value:
     lower, unit = (bool(call.argument(i, n, False)) for i, n in ((3, "lower"), (4, "unit_diagonal")))
     matrix = _triangle(call, matrix, not lower, given not in (0, "N"), unit)
     if call.rank(right) == call.rank(matrix) - 1:
-        column = call.ints64([call.rank(right)])
+        column = call.ints([call.rank(right)])
         return call.emit("Squeeze", solved(call, matrix, call.emit("Unsqueeze", right, column)), column)
     return solved(call, matrix, right)
 

@@ -36,7 +36,9 @@ def batch_norm(call: Call) -> Any:
     if not training:
         result = call.emit("BatchNormalization", value, *parts, epsilon=epsilon)
     else:
-        result = call.node("BatchNormalization", [value, *parts], {"epsilon": epsilon, "training_mode": 1}, 3).output
+        result = call.node(
+            "BatchNormalization", [value, *parts], {"epsilon": epsilon, "training_mode": 1}, outputs=3
+        ).output
     if last:
         result = moved(call, result, True)
     if not ext:
@@ -51,11 +53,11 @@ def batch_norm(call: Call) -> Any:
 def _batch_statistics(call: Call, value: Value) -> tuple[Value, Value]:
     """Mean and variance of each channel over the batch, in single precision or better."""
     wide = value if value.dtype == np.dtype(np.float64) else call.cast(value, F32)
-    axes = call.ints64([0, *range(2, call.rank(value))])
+    axes = call.ints([0, *range(2, call.rank(value))])
     mean = call.emit("ReduceMean", wide, axes, keepdims=1)
     centred = call.emit("Sub", wide, mean)
     variance = call.emit("ReduceMean", call.emit("Mul", centred, centred), axes, keepdims=0)
-    return call.emit("Reshape", mean, call.ints64([-1])), variance
+    return call.emit("Reshape", mean, call.ints([-1])), variance
 
 
 @converter("LayerNorm")
@@ -66,7 +68,7 @@ def layer_norm(call: Call) -> Any:
         int(call.argument(i, n, -1)) for i, n in ((3, "begin_norm_axis"), (4, "begin_params_axis"))
     )
     epsilon = float(call.argument(5, "epsilon", 1e-7))
-    first, first_of_scale = call.axis(value, first), call.axis(value, first_of_scale)
+    first, first_of_scale = call.axis(first, value), call.axis(first_of_scale, value)
     if first == first_of_scale:
         result, mean, inverse = call.node(
             "LayerNormalization", [value, scale, bias], {"axis": first, "epsilon": epsilon}, outputs=3
@@ -76,7 +78,7 @@ def layer_norm(call: Call) -> Any:
         square = call.emit("Mul", inverse, inverse)
         variance = call.emit("Sub", call.emit("Reciprocal", square), call.like(epsilon, square))
         return elements(call, result, mean, variance)
-    axes = call.ints64(list(range(first, call.rank(value))))
+    axes = call.ints(list(range(first, call.rank(value))))
     mean = call.emit("ReduceMean", value, axes)
     centred = call.emit("Sub", value, mean)
     variance = call.emit("ReduceMean", call.emit("Mul", centred, centred), axes)
@@ -92,7 +94,7 @@ def _wanted(call: Call) -> bool:
 @converter("LayerNormExt")
 def layer_norm_ext(call: Call) -> Any:
     """(x, normalised shape, scale, bias, epsilon) -> (y, mean, inverse deviation)."""
-    value, shape = call.tensor(0), call.ints(1, "normalized_shape")
+    value, shape = call.tensor(0), call.int_arguments(1, "normalized_shape")
     epsilon = float(call.argument(4, "eps", 1e-5))
     scale = call.tensor(2) if call.has(2) else call.const(np.ones(shape), value.dtype)
     attrs = {"axis": call.rank(value) - len(shape), "epsilon": epsilon}
@@ -127,7 +129,7 @@ def rms_norm(call: Call) -> Any:
     result = call.emit("RMSNormalization", value, scale, axis=axis, epsilon=epsilon)
     if not isinstance(call.declared, tuple):
         return result
-    axes = call.ints64(list(range(axis, call.rank(value))))
+    axes = call.ints(list(range(axis, call.rank(value))))
     mean = call.emit("ReduceMean", call.emit("Mul", value, value), axes)
     inverse = call.emit("Reciprocal", call.emit("Sqrt", call.emit("Add", mean, call.like(epsilon, mean))))
     return elements(call, result, inverse)
@@ -136,9 +138,9 @@ def rms_norm(call: Call) -> Any:
 @converter("L2Normalize")
 def l2_normalize(call: Call) -> Value:
     """x / sqrt(max(sum(x * x), epsilon))."""
-    value, axes = call.tensor(0), call.ints(1, "axis", 0)
+    value, axes = call.tensor(0), call.int_arguments(1, "axis", 0)
     epsilon = float(call.argument(2, "epsilon", 1e-4))
-    squares = call.emit("ReduceSum", call.emit("Mul", value, value), call.ints64(axes))
+    squares = call.emit("ReduceSum", call.emit("Mul", value, value), call.ints(axes))
     return call.emit("Div", value, call.emit("Sqrt", call.emit("Max", squares, call.like(epsilon, squares))))
 
 

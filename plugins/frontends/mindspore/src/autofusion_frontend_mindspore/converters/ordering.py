@@ -23,15 +23,15 @@ def cumulative_extreme(call: Call) -> tuple[Value, Value]:
 
     By doubling: after a step of s each element knows the extreme of 2 s elements before and at it.
     """
-    value, axis = call.tensor(0), call.ints(1, "dim" if call.op.endswith("Ext") else "axis", 0)[0]
-    axis = call.axis(value, axis)
+    value, axis = call.tensor(0), call.int_arguments(1, "dim" if call.op.endswith("Ext") else "axis", 0)[0]
+    axis = call.axis(axis, value)
     size = call.static_dim(value, axis)
     shape = [1] * call.rank(value)
     shape[axis] = size
     place = call.emit("Expand", call.const(np.arange(size).reshape(shape), I64), call.emit("Shape", value))
-    at, step = call.ints64([axis]), 1
+    at, step = call.ints([axis]), 1
     while step < size:
-        bounds = [call.ints64([n]) for n in (0, step, size - step, size)]
+        bounds = [call.ints([n]) for n in (0, step, size - step, size)]
         head, head_place = (call.emit("Slice", v, bounds[0], bounds[1], at) for v in (value, place))
         here, here_place = (call.emit("Slice", v, bounds[1], bounds[3], at) for v in (value, place))
         before, before_place = (call.emit("Slice", v, bounds[0], bounds[2], at) for v in (value, place))
@@ -56,7 +56,7 @@ def _by_rank(
     sortable = value if nan is None else call.emit("Where", nan, call.like(np.inf, value), value)
     attrs = {"axis": axis, "largest": 0, "sorted": 1}
     ordered, places = call.node("TopK", [sortable, extent(call, value, axis)], attrs, outputs=2).outputs
-    at = call.ints64([axis])
+    at = call.ints([axis])
     if rank.shape == (1,):
         found, place = (call.emit("Gather", v, rank, axis=axis) for v in (ordered, places))
     else:
@@ -77,17 +77,17 @@ def _middle(call: Call, value: Value, axis: int, skip_nan: bool) -> Value:
     """The rank of the lower median."""
     nan = is_nan(call, value)
     if skip_nan and nan is not None:
-        count = call.emit("ReduceSum", call.cast(call.emit("Not", nan), I64), call.ints64([axis]))
+        count = call.emit("ReduceSum", call.cast(call.emit("Not", nan), I64), call.ints([axis]))
         last = call.emit("Max", call.emit("Sub", count, call.const(1, I64)), call.const(0, I64))
         return call.emit("Div", last, call.const(2, I64))
     size = extent(call, value, axis)
     if size.const is not None:
-        return call.ints64([(int(size.const[0]) - 1) // 2])
+        return call.ints([(int(size.const[0]) - 1) // 2])
     return call.emit("Div", call.emit("Sub", size, call.const(1, I64)), call.const(2, I64))
 
 
 def _flat(call: Call, value: Value) -> Value:
-    return call.emit("Reshape", value, call.ints64([-1]))
+    return call.emit("Reshape", value, call.ints([-1]))
 
 
 @converter("MedianExt")
@@ -101,7 +101,7 @@ def median_of_all(call: Call) -> Value:
 def median_along(call: Call) -> tuple[Value, Value]:
     """(x, axis, keep) -> (lower median, its place)."""
     value = call.tensor(0)
-    axis = call.axis(value, int(call.argument(1, "dim", -1)))
+    axis = call.axis(int(call.argument(1, "dim", -1)), value)
     keep = bool(call.argument(2, "keepdim", False))
     found, place = _by_rank(call, value, axis, _middle(call, value, axis, False), keep)
     return found, call.cast(place, call.result_dtype(1))
@@ -115,7 +115,7 @@ def median(call: Call) -> tuple[Value, Value]:
         value = _flat(call, value)
         found, place = _by_rank(call, value, 0, _middle(call, value, 0, skip_nan), False, skip_nan)
     else:
-        axis = call.axis(value, int(call.argument(9, "axis", 0)))
+        axis = call.axis(int(call.argument(9, "axis", 0)), value)
         keep = bool(call.argument(9, "keep_dims", False))
         found, place = _by_rank(call, value, axis, _middle(call, value, axis, skip_nan), keep, skip_nan)
     result: tuple[Value, Value] = elements(call, found, call.cast(place, call.result_dtype(1)))
@@ -126,7 +126,7 @@ def median(call: Call) -> tuple[Value, Value]:
 def kth_value(call: Call) -> tuple[Value, Value]:
     """(x, k from 1, axis, keep) -> (the k-th smallest, its place)."""
     value = call.tensor(0)
-    axis = call.axis(value, int(call.argument(2, "dim", -1)))
-    rank = call.ints64([int(call.argument(1, "k")) - 1])
+    axis = call.axis(int(call.argument(2, "dim", -1)), value)
+    rank = call.ints([int(call.argument(1, "k")) - 1])
     found, place = _by_rank(call, value, axis, rank, bool(call.argument(3, "keepdim", False)))
     return found, call.cast(place, call.result_dtype(1))

@@ -21,7 +21,7 @@ _MODES = {
 def padded(call: Call, value: Value, pairs: Sequence[tuple[int, int]], mode: str, fill: Value | None = None) -> Value:
     """``value`` with (before, after) elements more on each axis."""
     pads = [low for low, _ in pairs] + [high for _, high in pairs]
-    return call.emit("Pad", value, call.ints64(pads), fill, mode=mode)
+    return call.emit("Pad", value, call.ints(pads), fill, mode=mode)
 
 
 def from_the_last(call: Call, value: Value, flat: Sequence[int]) -> list[tuple[int, int]]:
@@ -45,7 +45,7 @@ def pad(call: Call) -> Value:
 @converter("PadV3", "ConstantPadND")
 def pad_v3(call: Call) -> Value:
     """(x, pads, fill); the pads lie in pairs from the last axis on, or in all beginnings and then all ends."""
-    value, flat = call.tensor(0), call.ints(1, "padding")
+    value, flat = call.tensor(0), call.int_arguments(1, "padding")
     mode = str(call.attrs.get("mode", "constant"))
     if mode not in _MODES:
         call.fail(f"unknown mode '{mode}'")
@@ -54,7 +54,7 @@ def pad_v3(call: Call) -> Value:
         flat = tuple(v for pair in zip(flat[:half], flat[half:], strict=True) for v in pair)
     fill = None
     if _MODES[mode] == "constant" and call.has(2):
-        fill = call.emit("Reshape", call.cast(call.tensor(2, value.dtype), value.dtype), call.ints64([]))
+        fill = call.emit("Reshape", call.cast(call.tensor(2, value.dtype), value.dtype), call.ints([]))
     return padded(call, value, from_the_last(call, value, flat), _MODES[mode], fill)
 
 
@@ -74,14 +74,14 @@ def mirror_pad(call: Call) -> Value:
             if max(low, high) > size:
                 call.fail(f"axis {axis} has {size} elements, too few to mirror {max(low, high)}")
             places = [*reversed(range(low)), *range(size), *(size - 1 - i for i in range(high))]
-            value = call.emit("Gather", value, call.ints64(places), axis=axis)
+            value = call.emit("Gather", value, call.ints(places), axis=axis)
     return value
 
 
 def _register(primitive: str, mode: str) -> None:
     def convert(call: Call) -> Value:
         value = call.tensor(0)
-        return padded(call, value, from_the_last(call, value, call.ints(1, "padding")), mode)
+        return padded(call, value, from_the_last(call, value, call.int_arguments(1, "padding")), mode)
 
     converter(primitive)(convert)
 

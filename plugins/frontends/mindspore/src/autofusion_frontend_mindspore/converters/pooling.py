@@ -42,8 +42,8 @@ def max_pool(call: Call) -> Value:
 @converter("AvgPool")
 def average_pool(call: Call) -> Value:
     """Over height and width; pads do not count."""
-    kernel = call.ints(1, "kernel_size")[-2:]
-    strides = call.ints(2, "strides")[-2:]
+    kernel = call.int_arguments(1, "kernel_size")[-2:]
+    strides = call.int_arguments(2, "strides")[-2:]
     mode = call.argument(3, "pad_mode", "valid")
     call.attrs["pad_mode"] = {0: "pad", 1: "same", 2: "valid"}.get(mode, mode)
     last = call.argument(4, "format", call.attrs.get("data_format", "NCHW")) in CHANNELS_LAST
@@ -84,11 +84,11 @@ def _divided(call: Call, value: Value, attrs: dict[str, Any], divisor: Any) -> V
 def average_pool_ext(call: Call) -> Value:
     """(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor)."""
     rank = {"AvgPool1D": 1, "AvgPool2D": 2, "AvgPool3DExt": 3}[call.op]
-    kernel = _repeated(call.ints(1, "kernel_size"), rank)
+    kernel = _repeated(call.int_arguments(1, "kernel_size"), rank)
     attrs = {
         "kernel_shape": kernel,
-        "strides": _repeated(call.ints(2, "stride", None), rank) or kernel,
-        "pads": _repeated(call.ints(3, "padding", 0), rank) * 2,
+        "strides": _repeated(call.int_arguments(2, "stride", None), rank) or kernel,
+        "pads": _repeated(call.int_arguments(3, "padding", 0), rank) * 2,
         "ceil_mode": int(call.argument(4, "ceil_mode", False)),
         "count_include_pad": int(call.argument(5, "count_include_pad", True)),
     }
@@ -103,7 +103,7 @@ def _repeated(numbers: Sequence[int], rank: int) -> list[int]:
 def max_pool_with_argmax(call: Call) -> tuple[Value, Value | None]:
     """The maximum and its place in the plane. The leading two of four pads are fillers."""
     kernel, strides, padding, dilation = (
-        _last_two(call.ints(i, n, d))
+        _last_two(call.int_arguments(i, n, d))
         for i, n, d in ((1, "kernel_size", None), (2, "strides", None), (3, "pads", 0), (4, "dilation", 1))
     )
     attrs = {
@@ -142,7 +142,7 @@ def _with_places(call: Call, attrs: dict[str, Any]) -> tuple[Value, Value | None
     result, places = call.node("MaxPool", [value], attrs, outputs=2).outputs
     # ONNX counts places in the whole tensor, MindSpore in each plane.
     sizes = call.emit("Shape", value, start=2)
-    plane = call.emit("ReduceProd", sizes, call.ints64([0]), keepdims=0)
+    plane = call.emit("ReduceProd", sizes, call.ints([0]), keepdims=0)
     within = call.emit("Mod", places, plane)
     return result, call.cast(within, call.result_dtype(1) or I64)
 
@@ -185,12 +185,12 @@ def _places(call: Call, value: Value, count: int, sizes: list[int], windows: lis
     """The place of each window's greatest element, counted through the last ``count`` axes."""
     table = _windows_table(sizes, windows)
     shape = call.emit("Shape", value, end=call.rank(value) - count)
-    flat = call.emit("Reshape", value, call.emit("Concat", shape, call.ints64([int(np.prod(sizes))]), axis=0))
+    flat = call.emit("Reshape", value, call.emit("Concat", shape, call.ints([int(np.prod(sizes))]), axis=0))
     found = call.emit("Gather", flat, call.const(table, I64), axis=-1)
     chosen = call.emit("ArgMax", found, axis=-1, keepdims=1)
     every = call.emit("Expand", call.const(table, I64), call.emit("Shape", found))
     place = call.emit("GatherElements", every, chosen, axis=-1)
-    outs = call.ints64([len(along) for along in windows])
+    outs = call.ints([len(along) for along in windows])
     return call.emit("Reshape", place, call.emit("Concat", shape, outs, axis=0))
 
 
@@ -218,34 +218,34 @@ def fractional_max_pool(call: Call) -> Any:
     count = 3 if "3D" in call.op else 2
     if str(call.argument(9, "data_format", "NCHW")) not in ("NCHW", "NCDHW"):
         call.fail("only formats with the channels in front are supported")
-    kernel, outs = ([int(n) for n in call.ints(9, name)][-count:] for name in ("ksize", "output_shape"))
+    kernel, outs = ([int(n) for n in call.int_arguments(9, name)][-count:] for name in ("ksize", "output_shape"))
     kernel, outs = (n * count if len(n) == 1 else n for n in (kernel, outs))
     sizes = [call.static_dim(value, i + 2) for i in range(count)]
     place = call.const(0, I64)
     for axis, (size, width, out) in enumerate(zip(sizes, kernel, outs, strict=True)):
-        number = call.emit("Gather", chosen, call.ints64([axis if count == 3 else 1 - axis]), axis=2)
+        number = call.emit("Gather", chosen, call.ints([axis if count == 3 else 1 - axis]), axis=2)
         step = (size - width) / (out - 1) if out > 1 else 0.0
         steps = call.const(np.arange(out) * step, number.dtype)
         offset = call.emit("Mul", number, call.like(step, number))
         begin = call.emit("Sub", call.emit("Floor", call.emit("Add", offset, steps)), call.emit("Floor", offset))
         last = call.const(np.arange(out) == out - 1, np.bool_)
         begin = call.emit("Where", last, call.const(size - width, I64), call.cast(begin, I64))
-        within = call.emit("Add", call.emit("Unsqueeze", begin, call.ints64([3])), call.const(np.arange(width), I64))
+        within = call.emit("Add", call.emit("Unsqueeze", begin, call.ints([3])), call.const(np.arange(width), I64))
         # [N, C, out..., kernel...]: this axis's number among those of the others.
         axes = [2 + i for i in range(2 * count) if i not in (axis, count + axis)]
         place = call.emit(
             "Add",
             call.emit("Mul", place, call.const(size, I64)),
-            call.emit("Unsqueeze", within, call.ints64(axes)),
+            call.emit("Unsqueeze", within, call.ints(axes)),
         )
     lead = call.emit("Shape", value, end=2)
-    flat = call.emit("Reshape", value, call.emit("Concat", lead, call.ints64([-1]), axis=0))
-    every = call.emit("Reshape", place, call.emit("Concat", lead, call.ints64([-1]), axis=0))
-    shape = call.emit("Concat", lead, call.ints64([int(np.prod(outs)), int(np.prod(kernel))]), axis=0)
+    flat = call.emit("Reshape", value, call.emit("Concat", lead, call.ints([-1]), axis=0))
+    every = call.emit("Reshape", place, call.emit("Concat", lead, call.ints([-1]), axis=0))
+    shape = call.emit("Concat", lead, call.ints([int(np.prod(outs)), int(np.prod(kernel))]), axis=0)
     found = call.emit("Reshape", call.emit("GatherElements", flat, every, axis=2), shape)
     best = call.emit("ArgMax", found, axis=3, keepdims=1)
     results = [call.emit("GatherElements", v, best, axis=3) for v in (found, call.emit("Reshape", every, shape))]
-    whole = call.emit("Concat", lead, call.ints64(outs), axis=0)
+    whole = call.emit("Concat", lead, call.ints(outs), axis=0)
     greatest, at = (call.emit("Reshape", v, whole) for v in results)
     return elements(call, greatest, call.cast(at, call.result_dtype(1)))
 
@@ -258,7 +258,7 @@ def _adaptive(call: Call, reduce: str) -> Value:
     if wanted == [1] * count:
         if rank == count + 2:
             return call.emit("GlobalAveragePool" if reduce == "ReduceMean" else "GlobalMaxPool", value)
-        return call.emit(reduce, value, call.ints64(axes), keepdims=1)
+        return call.emit(reduce, value, call.ints(axes), keepdims=1)
     _, _, sizes, outs = _adaptive_sizes(call)
     if all(size % out == 0 for size, out in zip(sizes, outs, strict=True)) and rank == count + 2:
         kernel = [size // out for size, out in zip(sizes, outs, strict=True)]
@@ -290,10 +290,10 @@ def _adaptive_sizes(call: Call) -> tuple[Value, list[int], list[int], list[int]]
 def _along(call: Call, reduce: str, value: Value, axis: int, size: int, out: int) -> Value:
     if size == out:
         return value
-    at = call.ints64([axis])
+    at = call.ints([axis])
     windows = [(i * size // out, -((i + 1) * size // -out)) for i in range(out)]
     parts = [
-        call.emit(reduce, call.emit("Slice", value, call.ints64([low]), call.ints64([high]), at), at, keepdims=1)
+        call.emit(reduce, call.emit("Slice", value, call.ints([low]), call.ints([high]), at), at, keepdims=1)
         for low, high in windows
     ]
     return parts[0] if out == 1 else call.emit("Concat", *parts, axis=axis)

@@ -23,24 +23,24 @@ def lstm(call: Call) -> tuple[Any, ...]:
         if call.attrs.get(name, only) != only:
             call.fail(f"attribute '{name}' is {call.attrs[name]!r}; only {only!r} runs on a CPU")
     size, width = int(call.attrs["hidden_size"]), int(call.attrs["input_size"])
-    flat = call.emit("Reshape", flat, call.ints64([-1]))
+    flat = call.emit("Reshape", flat, call.ints([-1]))
     weights = _gates(call, flat, 0, [4 * size, width])
     recurrence = _gates(call, flat, 4 * size * width, [4 * size, size])
     bias = None
     if call.attrs.get("has_bias", True):
         stored = _gates(call, flat, 4 * size * (width + size), [4 * size])
         zeros = call.emit("Mul", stored, call.like(0, stored))
-        bias = call.emit("Unsqueeze", call.emit("Concat", stored, zeros, axis=0), call.ints64([0]))
+        bias = call.emit("Unsqueeze", call.emit("Concat", stored, zeros, axis=0), call.ints([0]))
     operands = [
         value,
-        *(call.emit("Unsqueeze", w, call.ints64([0])) for w in (weights, recurrence)),
+        *(call.emit("Unsqueeze", w, call.ints([0])) for w in (weights, recurrence)),
         bias,
         None,
         hidden,
         cell,
     ]
     result, last, state = call.node("LSTM", operands, {"hidden_size": size}, outputs=3).outputs
-    result = call.emit("Squeeze", result, call.ints64([1]))
+    result = call.emit("Squeeze", result, call.ints([1]))
     spare = len(call.declared) - 3 if isinstance(call.declared, tuple) else 0
     return (result, last, state, *[None] * spare)
 
@@ -50,8 +50,8 @@ def _gates(call: Call, flat: Value, begin: int, shape: list[int]) -> Value:
     count = 1
     for size in shape:
         count *= size
-    part = call.emit("Slice", flat, call.ints64([begin]), call.ints64([begin + count]), call.ints64([0]))
+    part = call.emit("Slice", flat, call.ints([begin]), call.ints([begin + count]), call.ints([0]))
     hidden = shape[0] // 4
-    part = call.emit("Reshape", part, call.ints64([4, hidden, *shape[1:]]))
-    part = call.emit("Gather", part, call.ints64(_ONNX_GATES), axis=0)
-    return call.emit("Reshape", part, call.ints64(shape))
+    part = call.emit("Reshape", part, call.ints([4, hidden, *shape[1:]]))
+    part = call.emit("Gather", part, call.ints(_ONNX_GATES), axis=0)
+    return call.emit("Reshape", part, call.ints(shape))

@@ -19,11 +19,11 @@ def reduce(call: Call, op: str, value: Value, axes: tuple[int, ...], keep: Any) 
     """``op`` over ``axes``; over all of them if there are none."""
     if not axes and value.shape == ():
         return value
-    return call.emit(op, value, call.ints64(axes) if axes else None, keepdims=int(bool(keep)))
+    return call.emit(op, value, call.ints(axes) if axes else None, keepdims=int(bool(keep)))
 
 
 def _axes(call: Call) -> tuple[int, ...]:
-    return call.ints(1, "axis", ())
+    return call.int_arguments(1, "axis", ())
 
 
 def _register(primitive: str, op: str) -> None:
@@ -47,7 +47,7 @@ for _op in ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd"):
 def _register_ext(primitive: str, op: str) -> None:
     def convert(call: Call) -> Value:
         value = call.cast(call.tensor(0), call.result_dtype())
-        return reduce(call, op, value, call.ints(1, "dim", None), call.argument(2, "keepdim", False))
+        return reduce(call, op, value, call.int_arguments(1, "dim", None), call.argument(2, "keepdim", False))
 
     converter(primitive)(convert)
 
@@ -80,13 +80,13 @@ converter("ReduceAny")(_logical("ReduceMax"))
 def log_sum_exp(call: Call) -> Value:
     """log(sum(exp(x)))."""
     value = floating(call, call.tensor(0))
-    return reduce(call, "ReduceLogSumExp", value, call.ints(1, "dim", ()), call.argument(2, "keepdim", False))
+    return reduce(call, "ReduceLogSumExp", value, call.int_arguments(1, "dim", ()), call.argument(2, "keepdim", False))
 
 
 def _variance(call: Call, value: Value, axes: tuple[int, ...], correction: float, keep: bool) -> tuple[Value, Value]:
     """(variance, mean) over ``axes``; the sum of squares is divided by the count less ``correction``."""
-    axes = tuple(call.axis(value, a) for a in axes) or tuple(range(call.rank(value)))
-    at = call.ints64(axes)
+    axes = tuple(call.axis(a, value) for a in axes) or tuple(range(call.rank(value)))
+    at = call.ints(axes)
     mean = call.emit("ReduceMean", value, at)
     centred = call.emit("Sub", value, mean)
     total = call.emit("ReduceSum", call.emit("Mul", centred, centred), at, keepdims=int(keep))
@@ -95,7 +95,7 @@ def _variance(call: Call, value: Value, axes: tuple[int, ...], correction: float
         count = call.like(max(float(np.prod([int(s) for s in sizes])) - correction, 0.0), value)  # type: ignore[arg-type]
     else:
         chosen = call.emit("Gather", call.emit("Shape", value), at)
-        whole = call.cast(call.emit("ReduceProd", chosen, call.ints64([0]), keepdims=0), value.dtype)
+        whole = call.cast(call.emit("ReduceProd", chosen, call.ints([0]), keepdims=0), value.dtype)
         count = call.emit("Sub", whole, call.like(correction, value))
     return call.emit("Div", total, count), mean if keep else call.emit("Squeeze", mean, at)
 
@@ -114,7 +114,7 @@ def var(call: Call) -> Any:
     """(x, axes, correction, keep)."""
     keep = bool(call.argument(3, "keepdim", False))
     correction = float(call.argument(2, "correction", 1))
-    result, mean = _variance(call, call.tensor(0), call.ints(1, "dim", None), correction, keep)
+    result, mean = _variance(call, call.tensor(0), call.int_arguments(1, "dim", None), correction, keep)
     if call.op.startswith("Std"):
         result = call.emit("Sqrt", result)
     return (result, mean) if call.op.endswith("Mean") else result
@@ -141,14 +141,22 @@ def _norm(call: Call, value: Value, p: float, axes: tuple[int, ...], keep: Any, 
 def lp_norm(call: Call) -> Value:
     """(sum(|x| ** p)) ** (1 / p); arguments are attributes."""
     return _norm(
-        call, call.tensor(0), float(call.attrs.get("p", 2)), call.ints(9, "axis", ()), call.attrs.get("keep_dims")
+        call,
+        call.tensor(0),
+        float(call.attrs.get("p", 2)),
+        call.int_arguments(9, "axis", ()),
+        call.attrs.get("keep_dims"),
     )
 
 
 @converter("LpNormV2")
 def lp_norm_v2(call: Call) -> Value:
     """(x, p, axes, keep, epsilon)."""
-    p, axes, keep = float(call.argument(1, "p", 2)), call.ints(2, "dim", ()), call.argument(3, "keepdim", False)
+    p, axes, keep = (
+        float(call.argument(1, "p", 2)),
+        call.int_arguments(2, "dim", ()),
+        call.argument(3, "keepdim", False),
+    )
     return _norm(call, call.tensor(0), p, axes, keep)
 
 
@@ -157,7 +165,11 @@ def norm(call: Call) -> Value:
     """(x, p, axes, keep, element type)."""
     value = call.cast(call.tensor(0), call.result_dtype())
     return _norm(
-        call, value, float(call.argument(1, "p", 2)), call.ints(2, "dim", None), call.argument(3, "keepdim", False)
+        call,
+        value,
+        float(call.argument(1, "p", 2)),
+        call.int_arguments(2, "dim", None),
+        call.argument(3, "keepdim", False),
     )
 
 
@@ -165,8 +177,8 @@ def norm(call: Call) -> Value:
 def pairwise_distance(call: Call) -> Value:
     """(x [..., P, M], y [..., R, M], p): the p-norm of the difference of each two rows, [..., P, R]."""
     left, right = operands(call, call.result_dtype())
-    rows = call.emit("Unsqueeze", left, call.ints64([call.rank(left) - 1]))
-    columns = call.emit("Unsqueeze", right, call.ints64([call.rank(right) - 2]))
+    rows = call.emit("Unsqueeze", left, call.ints([call.rank(left) - 1]))
+    columns = call.emit("Unsqueeze", right, call.ints([call.rank(right) - 2]))
     p = float(call.argument(2, "p", 2.0))
     return _norm(call, call.emit("Sub", rows, columns), p, (-1,), False)
 
@@ -175,7 +187,7 @@ def pairwise_distance(call: Call) -> Value:
 def cumulative_sum(call: Call) -> Value:
     """(x, axis, exclusive, reverse)."""
     value = call.cast(call.tensor(0), call.result_dtype())
-    (axis,) = call.ints(1, "axis", 0)
+    (axis,) = call.int_arguments(1, "axis", 0)
     flags = {}
     if call.op == "CumSum":
         flags = {n: int(bool(call.argument(i, n, False))) for i, n in ((2, "exclusive"), (3, "reverse"))}
@@ -187,14 +199,14 @@ def count_non_zero(call: Call) -> Value:
     """How many elements are not zero."""
     value = call.tensor(0)
     different = call.cast(call.emit("Not", call.emit("Equal", value, call.like(0, value))), I64)
-    return reduce(call, "ReduceSum", different, call.ints(1, "dim", None), False)
+    return reduce(call, "ReduceSum", different, call.int_arguments(1, "dim", None), False)
 
 
 @converter("CumProd")
 def cumulative_product(call: Call) -> Value:
     """(x, axis, exclusive, reverse): one product after the other, along an axis of known size."""
     value = call.cast(call.tensor(0), call.result_dtype())
-    axis = call.axis(value, call.ints(1, "axis")[0])
+    axis = call.axis(call.int_arguments(1, "axis")[0], value)
     count = call.static_dim(value, axis)
     if count < 1:
         return value

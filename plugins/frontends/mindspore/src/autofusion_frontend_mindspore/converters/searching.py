@@ -17,7 +17,7 @@ def argmax(call: Call) -> Value:
     value, axis = call.tensor(0), call.argument(1, "axis", -1)
     keep = call.op.endswith("Ext") and bool(call.argument(2, "keepdim", False))
     if axis is None:
-        value, axis, keep = call.emit("Reshape", value, call.ints64([-1])), 0, False
+        value, axis, keep = call.emit("Reshape", value, call.ints([-1])), 0, False
     result = call.emit(op, value, axis=int(axis), keepdims=int(keep))
     return call.cast(result, call.result_dtype())
 
@@ -29,7 +29,7 @@ def _extreme(call: Call, op: str) -> tuple[Value, Value]:
     if value.shape == ():
         return call.const(0, call.result_dtype(0) or I64), value
     place = call.emit(f"Arg{op}", value, axis=axis, keepdims=keep)
-    return place, call.emit(f"Reduce{op}", value, call.ints64([axis]), keepdims=keep)
+    return place, call.emit(f"Reduce{op}", value, call.ints([axis]), keepdims=keep)
 
 
 @converter("ArgMaxWithValue")
@@ -66,7 +66,7 @@ def top_k_ext(call: Call) -> tuple[Value, Value]:
 
 def _top(call: Call, value: Value, count: Any, axis: int, greatest: bool) -> tuple[Value, Value]:
     attrs = {"axis": axis, "largest": int(greatest), "sorted": 1}
-    values, places = call.node("TopK", [value, call.ints64([int(count)])], attrs, outputs=2).outputs
+    values, places = call.node("TopK", [value, call.ints([int(count)])], attrs, outputs=2).outputs
     return values, call.cast(places, call.result_dtype(1))
 
 
@@ -84,7 +84,7 @@ def argsort(call: Call) -> Value:
     """Places of all elements along an axis, in order of their values."""
     value, axis = call.tensor(0), int(call.argument(1, "dim", -1))
     attrs = {"axis": axis, "largest": int(bool(call.argument(2, "descending", False))), "sorted": 1}
-    count = call.ints64([call.static_dim(value, axis)])
+    count = call.ints([call.static_dim(value, axis)])
     return call.node("TopK", [value, count], attrs, outputs=2).outputs[1]
 
 
@@ -101,5 +101,5 @@ def masked_select(call: Call) -> Value:
     if value.shape != mask.shape:
         ones = call.emit("Shape", call.emit("Where", mask, value, value))
         value, mask = call.emit("Expand", value, ones), call.emit("Expand", mask, ones)
-    flat = call.emit("Reshape", mask, call.ints64([-1]))
+    flat = call.emit("Reshape", mask, call.ints([-1]))
     return call.emit("Compress", value, flat)

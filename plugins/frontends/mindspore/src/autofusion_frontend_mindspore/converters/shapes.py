@@ -27,15 +27,15 @@ def reshape(call: Call) -> Value:
 @converter("Transpose", "TransposeView")
 def transpose(call: Call) -> Value:
     """By a permutation, whose axes may count from the end."""
-    value, perm = call.tensor(0), call.ints(1, "perm")
-    return call.emit("Transpose", value, perm=[call.axis(value, p) for p in perm])
+    value, perm = call.tensor(0), call.int_arguments(1, "perm")
+    return call.emit("Transpose", value, perm=[call.axis(p, value) for p in perm])
 
 
 @converter("TransposeExtView")
 def swap(call: Call) -> Value:
     """Two axes swapped."""
     value = call.tensor(0)
-    a, b = (call.axis(value, int(call.argument(i, n))) for i, n in ((1, "dim0"), (2, "dim1")))
+    a, b = (call.axis(int(call.argument(i, n)), value) for i, n in ((1, "dim0"), (2, "dim1")))
     perm = list(range(call.rank(value)))
     perm[a], perm[b] = perm[b], perm[a]
     return call.emit("Transpose", value, perm=perm)
@@ -51,14 +51,14 @@ def transposed(call: Call) -> Value:
 @converter("ExpandDims", "ExpandDimsView")
 def expand_dims(call: Call) -> Value:
     """A new axis of size 1."""
-    return call.emit("Unsqueeze", call.tensor(0), call.ints64(call.ints(1, "axis")))
+    return call.emit("Unsqueeze", call.tensor(0), call.ints(call.int_arguments(1, "axis")))
 
 
 @converter("Squeeze")
 def squeeze(call: Call) -> Value:
     """Without the named axes of size 1, or without all of them."""
-    axes = call.ints(1, "axis", ())
-    return call.emit("Squeeze", call.tensor(0), call.ints64(axes) if axes else None)
+    axes = call.int_arguments(1, "axis", ())
+    return call.emit("Squeeze", call.tensor(0), call.ints(axes) if axes else None)
 
 
 @converter("Flatten")
@@ -73,12 +73,12 @@ def flatten_ext(call: Call) -> Value:
     value = call.tensor(0)
     rank = call.rank(value)
     if rank == 0:
-        return call.emit("Reshape", value, call.ints64([1]))
+        return call.emit("Reshape", value, call.ints([1]))
     first, last = (
-        call.axis(value, int(call.argument(i, n, d))) for i, n, d in ((1, "start_dim", 0), (2, "end_dim", -1))
+        call.axis(int(call.argument(i, n, d)), value) for i, n, d in ((1, "start_dim", 0), (2, "end_dim", -1))
     )
     parts = [call.emit("Shape", value, start=0, end=first)] if first else []
-    parts.append(call.ints64([-1]))
+    parts.append(call.ints([-1]))
     if last < rank - 1:
         parts.append(call.emit("Shape", value, start=last + 1))
     shape = parts[0] if len(parts) == 1 else call.emit("Concat", *parts, axis=0)
@@ -118,11 +118,11 @@ def _dim(call: Call, value: Value, axis: int) -> Any:
 @converter("Tile", "Repeat")
 def tile(call: Call) -> Value:
     """Repeated along each axis; more numbers than axes make new axes in front, fewer leave the first ones."""
-    value, times = call.tensor(0), call.ints(1, "multiples")
+    value, times = call.tensor(0), call.int_arguments(1, "multiples")
     missing = len(times) - call.rank(value)
     if missing > 0:
-        value = call.emit("Unsqueeze", value, call.ints64(list(range(missing))))
-    return call.emit("Tile", value, call.ints64([1] * max(-missing, 0) + list(times)))
+        value = call.emit("Unsqueeze", value, call.ints(list(range(missing))))
+    return call.emit("Tile", value, call.ints([1] * max(-missing, 0) + list(times)))
 
 
 @converter("RepeatInterleaveInt", "RepeatElements")
@@ -132,10 +132,10 @@ def repeat_interleave(call: Call) -> Value:
     value, times = call.tensor(0), int(call.argument(1, "rep" if elements else "repeats"))
     axis = call.argument(2, "axis" if elements else "dim", None)
     if axis is None:
-        value, axis = call.emit("Reshape", value, call.ints64([-1])), 0
-    axis = call.axis(value, int(axis))
+        value, axis = call.emit("Reshape", value, call.ints([-1])), 0
+    axis = call.axis(int(axis), value)
     size = call.static_dim(value, axis)
-    return call.emit("Gather", value, call.ints64(np.repeat(np.arange(size), times).tolist()), axis=axis)
+    return call.emit("Gather", value, call.ints(np.repeat(np.arange(size), times).tolist()), axis=axis)
 
 
 @converter("Shape", "TensorShape", "DynamicShape")
@@ -147,7 +147,7 @@ def shape(call: Call) -> Any:
     sizes = []
     for axis in range(call.rank(value)):
         size = _dim(call, value, axis)
-        sizes.append(size if isinstance(size, int) else call.emit("Reshape", size, call.ints64([])))
+        sizes.append(size if isinstance(size, int) else call.emit("Reshape", size, call.ints([])))
     return tuple(sizes)
 
 
@@ -181,25 +181,23 @@ def pixel_shuffle(call: Call) -> Value:
 @converter("ReverseV2")
 def reverse(call: Call) -> Value:
     """Axes reversed."""
-    axes = call.ints(1, "axis")
+    axes = call.int_arguments(1, "axis")
     count = len(axes)
     least = np.iinfo(np.int64).min
     starts, ends, steps = ([n] * count for n in (-1, least, -1))
-    return call.emit(
-        "Slice", call.tensor(0), call.ints64(starts), call.ints64(ends), call.ints64(axes), call.ints64(steps)
-    )
+    return call.emit("Slice", call.tensor(0), call.ints(starts), call.ints(ends), call.ints(axes), call.ints(steps))
 
 
 @converter("Roll")
 def roll(call: Call) -> Value:
     """Elements moved along axes; what leaves at one end comes back at the other."""
-    value, shifts, axes = call.tensor(0), call.ints(1, "shifts"), call.ints(2, "dims", ())
+    value, shifts, axes = call.tensor(0), call.int_arguments(1, "shifts"), call.int_arguments(2, "dims", ())
     if not axes:
         whole = call.emit("Shape", value)
-        flat = rolled(call, call.emit("Reshape", value, call.ints64([-1])), shifts[0], 0)
+        flat = rolled(call, call.emit("Reshape", value, call.ints([-1])), shifts[0], 0)
         return call.emit("Reshape", flat, whole)
     for amount, axis in zip(shifts, axes, strict=True):
-        value = rolled(call, value, amount, call.axis(value, axis))
+        value = rolled(call, value, amount, call.axis(axis, value))
     return value
 
 
@@ -208,9 +206,9 @@ def rolled(call: Call, value: Value, amount: int, axis: int) -> Value:
     amount %= max(call.static_dim(value, axis), 1)
     if not amount:
         return value
-    at, greatest = call.ints64([axis]), np.iinfo(np.int64).max
-    tail = call.emit("Slice", value, call.ints64([-amount]), call.ints64([greatest]), at)
-    return call.emit("Concat", tail, call.emit("Slice", value, call.ints64([0]), call.ints64([-amount]), at), axis=axis)
+    at, greatest = call.ints([axis]), np.iinfo(np.int64).max
+    tail = call.emit("Slice", value, call.ints([-amount]), call.ints([greatest]), at)
+    return call.emit("Concat", tail, call.emit("Slice", value, call.ints([0]), call.ints([-amount]), at), axis=axis)
 
 
 @converter("TensorToTuple", "TensorToList")
@@ -241,4 +239,4 @@ def tensor_to_scalar(call: Call) -> Any:
     value = call.tensor(0)
     if value.const is not None:
         return value.const.item()
-    return call.emit("Reshape", value, call.ints64([1] if value.dtype == BOOL else []))
+    return call.emit("Reshape", value, call.ints([1] if value.dtype == BOOL else []))

@@ -17,7 +17,7 @@ _GREATEST, _LEAST = int(np.iinfo(np.int64).max), int(np.iinfo(np.int64).min)
 def sliced(call: Call, value: Value, starts: Any, ends: Any, axes: list[int], steps: list[int]) -> Value:
     """A slice along axes; starts and ends may hold numbers that are computed."""
     return call.emit(
-        "Slice", value, call.sizes(tuple(starts)), call.sizes(tuple(ends)), call.ints64(axes), call.ints64(steps)
+        "Slice", value, call.sizes(tuple(starts)), call.sizes(tuple(ends)), call.ints(axes), call.ints(steps)
     )
 
 
@@ -84,9 +84,9 @@ def strided_slice(call: Call) -> Value:
     if axes:
         value = sliced(call, value, starts, ends, axes, steps)
     if squeezed:
-        value = call.emit("Squeeze", value, call.ints64(squeezed))
+        value = call.emit("Squeeze", value, call.ints(squeezed))
     if added:
-        value = call.emit("Unsqueeze", value, call.ints64(added))
+        value = call.emit("Unsqueeze", value, call.ints(added))
     return value if axes or squeezed or added else call.emit("Identity", value)
 
 
@@ -124,7 +124,7 @@ def slice_ext(call: Call) -> Value:
 @converter("Narrow", "NarrowView")
 def narrow(call: Call) -> Value:
     """(x, axis, start, length)."""
-    value, axis = call.tensor(0), call.axis(call.tensor(0), int(call.argument(1, "dim")))
+    value, axis = call.tensor(0), call.axis(int(call.argument(1, "dim")), call.tensor(0))
     low, count = int(call.argument(2, "start")), int(call.argument(3, "length"))
     if low < 0:
         low += call.static_dim(value, axis)
@@ -141,13 +141,13 @@ def select_ext(call: Call) -> Value:
 def unstack(call: Call) -> tuple[Value, ...]:
     """Every place along an axis, which disappears."""
     value = call.tensor(0)
-    (axis,) = call.ints(1, "axis", call.attrs.get("dim", 0))
-    axis = call.axis(value, axis)
+    (axis,) = call.int_arguments(1, "axis", call.attrs.get("dim", 0))
+    axis = call.axis(axis, value)
     count = call.static_dim(value, axis)
     if count == 1:
-        return (call.emit("Squeeze", value, call.ints64([axis])),)
+        return (call.emit("Squeeze", value, call.ints([axis])),)
     parts = call.node("Split", [value], {"axis": axis, "num_outputs": count}, outputs=count).outputs
-    return tuple(call.emit("Squeeze", part, call.ints64([axis])) for part in parts)
+    return tuple(call.emit("Squeeze", part, call.ints([axis])) for part in parts)
 
 
 def parts(call: Call, value: Value, axis: int, sizes: list[int]) -> tuple[Value, ...]:
@@ -155,14 +155,14 @@ def parts(call: Call, value: Value, axis: int, sizes: list[int]) -> tuple[Value,
     if len(sizes) == 1:
         return (value,)
     attrs = {"axis": axis}
-    return tuple(call.node("Split", [value, call.ints64(sizes)], attrs, outputs=len(sizes)).outputs)
+    return tuple(call.node("Split", [value, call.ints(sizes)], attrs, outputs=len(sizes)).outputs)
 
 
 @converter("Split")
 def split(call: Call) -> tuple[Value, ...]:
     """(x, axis, number of equal parts)."""
     value = call.tensor(0)
-    axis = call.axis(value, int(call.argument(1, "axis", 0)))
+    axis = call.axis(int(call.argument(1, "axis", 0)), value)
     count = int(call.argument(2, "output_num", 1))
     if count == 1:
         return (value,)
@@ -178,7 +178,7 @@ def split(call: Call) -> tuple[Value, ...]:
 def split_tensor(call: Call) -> tuple[Value, ...]:
     """(x, size of a part, axis); the last part may be smaller."""
     value = call.tensor(0)
-    axis = call.axis(value, int(call.argument(2, "dim", 0)))
+    axis = call.axis(int(call.argument(2, "dim", 0)), value)
     size, part = call.static_dim(value, axis), int(call.argument(1, "split_size"))
     return parts(call, value, axis, [min(part, size - low) for low in range(0, max(size, 1), part)])
 
@@ -187,8 +187,8 @@ def split_tensor(call: Call) -> tuple[Value, ...]:
 def split_with_size(call: Call) -> tuple[Value, ...]:
     """(x, sizes, axis)."""
     value = call.tensor(0)
-    sizes = list(call.ints(1, "split_size", call.attrs.get("size_splits")))
-    axis = call.axis(value, int(call.argument(2, "dim", call.attrs.get("split_dim", 0))))
+    sizes = list(call.int_arguments(1, "split_size", call.attrs.get("size_splits")))
+    axis = call.axis(int(call.argument(2, "dim", call.attrs.get("split_dim", 0))), value)
     if -1 in sizes:
         sizes[sizes.index(-1)] = call.static_dim(value, axis) - sum(sizes) - 1
     return parts(call, value, axis, sizes)
@@ -198,7 +198,7 @@ def split_with_size(call: Call) -> tuple[Value, ...]:
 def chunk(call: Call) -> tuple[Value, ...]:
     """(x, number of parts, axis); the last part may be smaller, and there may be fewer parts."""
     value = call.tensor(0)
-    axis = call.axis(value, int(call.argument(2, "dim", 0)))
+    axis = call.axis(int(call.argument(2, "dim", 0)), value)
     size, count = call.static_dim(value, axis), int(call.argument(1, "chunks"))
     part = max(-(size // -count), 1)
     return parts(call, value, axis, [min(part, size - low) for low in range(0, max(size, 1), part)])

@@ -68,7 +68,7 @@ def _made_of(value: Value) -> tuple[Value, Value] | None:
 def _transformed(call: Call, parts: Parts, axis: int, size: int, inverse: bool, onesided: bool = False) -> Parts:
     """The transform along ``axis`` (counted from the front), of ``size`` points: more are cut off, fewer padded."""
     real, imaginary = parts
-    last = call.ints64([call.rank(real)])
+    last = call.ints([call.rank(real)])
     pair = call.emit("Unsqueeze", real, last)
     if imaginary is not None:
         pair = call.emit("Concat", pair, call.emit("Unsqueeze", imaginary, last), axis=-1)
@@ -97,19 +97,19 @@ def _scaled(call: Call, parts: Parts, norm: str, size: int, inverse: bool) -> Pa
 def _complete(call: Call, parts: Parts, axis: int, size: int) -> Parts:
     """A spectrum of ``size`` points, of which the later half mirrors the first: what a real signal has."""
     made: list[Value | None] = []
-    half, at = size // 2 + 1, call.ints64([axis])
+    half, at = size // 2 + 1, call.ints([axis])
     for part, sign in zip(parts, (1, -1), strict=True):
         if part is None:
             made.append(None)
             continue
         have = call.static_dim(part, axis)
-        part = call.emit("Slice", part, call.ints64([0]), call.ints64([half]), at)
+        part = call.emit("Slice", part, call.ints([0]), call.ints([half]), at)
         if have < half:
             pads = [0] * (2 * call.rank(part))
             pads[call.rank(part) + axis] = half - have
-            part = call.emit("Pad", part, call.ints64(pads))
-        ends = call.ints64([(size - 1) // 2]), call.ints64([0])
-        mirrored = call.emit("Slice", part, *ends, at, call.ints64([-1])) if size > 2 else None
+            part = call.emit("Pad", part, call.ints(pads))
+        ends = call.ints([(size - 1) // 2]), call.ints([0])
+        mirrored = call.emit("Slice", part, *ends, at, call.ints([-1])) if size > 2 else None
         if mirrored is not None:
             part = call.emit("Concat", part, mirrored if sign > 0 else call.emit("Neg", mirrored), axis=axis)
         made.append(part)
@@ -136,7 +136,7 @@ def _transform(
 ) -> Value:
     """``kind``: FFT, IFFT, RFFT or IRFFT. Of a real signal the last axis is the one that has half a spectrum."""
     inverse, real = kind.startswith("I"), "R" in kind
-    pairs = [(call.axis(parts[0], axis), size) for axis, size in zip(axes, sizes, strict=True)]
+    pairs = [(call.axis(axis, parts[0]), size) for axis, size in zip(axes, sizes, strict=True)]
     last = pairs.pop() if real else (0, 0)
     if real and not inverse:  # the first half says all
         if parts[1] is not None:
@@ -273,7 +273,7 @@ def shifted(call: Call) -> Value:
     value, axes = call.tensor(0), call.argument(1, "dim", None)
     chosen = range(call.rank(value)) if axes is None else axes if isinstance(axes, tuple) else (axes,)
     for axis in chosen:
-        axis = call.axis(value, int(axis))
+        axis = call.axis(int(axis), value)
         size = call.static_dim(value, axis)
         value = rolled(call, value, size // 2 if call.op == "FFTShift" else -(size // 2), axis)
     return value

@@ -8,7 +8,7 @@ from autofusion.ir.dtypes import I64
 from autofusion.ir.graph import Value
 from autofusion_frontend_mindspore.call import Call
 from autofusion_frontend_mindspore.converters.arithmetic import scaled
-from autofusion_frontend_mindspore.registry import converter, find_converter
+from autofusion_frontend_mindspore.registry import TABLE, converter
 
 
 @converter("Assign", "InplaceCopy")
@@ -45,7 +45,9 @@ converter("InplaceSubExt", "InplaceSubScalar")(_scaled("Sub"))
 
 def _in_place(primitive: str, meaning: str) -> None:
     def convert(call: Call) -> Value:
-        result = find_converter(meaning, call.name)(call)
+        function = TABLE.find(meaning)
+        assert function is not None
+        result = function(call)
         assert isinstance(result, Value)
         return call.modify(0, result)
 
@@ -103,7 +105,7 @@ def _scattered(reduction: str, whole: bool) -> Callable[[Call], Value]:
     def convert(call: Call) -> Value:
         target, index = call.tensor(0), call.cast(call.tensor(1), I64)
         if not whole:
-            index = call.emit("Unsqueeze", index, call.ints64([call.rank(index)]))
+            index = call.emit("Unsqueeze", index, call.ints([call.rank(index)]))
         updates = call.cast(call.tensor(2), target.dtype)
         if reduction == "sub":
             updates = call.emit("Neg", updates)

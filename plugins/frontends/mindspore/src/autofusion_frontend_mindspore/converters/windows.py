@@ -15,19 +15,19 @@ from autofusion_frontend_mindspore.registry import converter
 @converter("Im2Col")
 def im2col(call: Call) -> Value:
     """Windows as columns: [N, C, kernel, places]."""
-    kernel, strides, dilations = (_pair(call.ints(9, n, 1)) for n in ("ksizes", "strides", "dilations"))
+    kernel, strides, dilations = (_pair(call.int_arguments(9, n, 1)) for n in ("ksizes", "strides", "dilations"))
     value = call.tensor(0)
-    pads = _pair(call.ints(9, "pads", 0))
+    pads = _pair(call.int_arguments(9, "pads", 0))
     if any(pads):
-        value = call.emit("Pad", value, call.ints64([0, 0, *pads, 0, 0, *pads]))
+        value = call.emit("Pad", value, call.ints([0, 0, *pads, 0, 0, *pads]))
     windows, shape = _windows(call, value, kernel, strides, dilations)
-    return call.emit("Reshape", windows, call.ints64([-1, shape[0], kernel[0] * kernel[1], shape[1] * shape[2]]))
+    return call.emit("Reshape", windows, call.ints([-1, shape[0], kernel[0] * kernel[1], shape[1] * shape[2]]))
 
 
 @converter("ExtractImagePatches")
 def extract_image_patches(call: Call) -> Value:
     """Windows as channels: [N, kernel * C, rows, columns], what nn.Unfold becomes."""
-    kernel, strides, rates = (_pair(call.ints(i, n)) for i, n in ((1, "ksizes"), (2, "strides"), (3, "rates")))
+    kernel, strides, rates = (_pair(call.int_arguments(i, n)) for i, n in ((1, "ksizes"), (2, "strides"), (3, "rates")))
     value, padding = call.tensor(0), call.argument(4, "padding", "valid")
     if padding in (1, "same", "SAME"):
         pads = []
@@ -36,14 +36,14 @@ def extract_image_patches(call: Call) -> Value:
             pads.append(max((-(size // -stride) - 1) * stride + rate * (k - 1) + 1 - size, 0))
         before = [p // 2 for p in pads]
         value = call.emit(
-            "Pad", value, call.ints64([0, 0, *before, 0, 0, *(p - b for p, b in zip(pads, before, strict=True))])
+            "Pad", value, call.ints([0, 0, *before, 0, 0, *(p - b for p, b in zip(pads, before, strict=True))])
         )
     elif padding not in (2, "valid", "VALID"):
         call.fail(f"unknown padding {padding!r}")
     windows, (channels, rows, columns) = _windows(call, value, kernel, strides, rates)
     count = kernel[0] * kernel[1]
     windows = call.emit("Transpose", windows, perm=[0, 2, 1, 3])
-    return call.emit("Reshape", windows, call.ints64([-1, count * channels, rows, columns]))
+    return call.emit("Reshape", windows, call.ints([-1, count * channels, rows, columns]))
 
 
 def _pair(numbers: tuple[int, ...]) -> list[int]:
@@ -63,7 +63,7 @@ def _windows(
     down = np.arange(kernel[0])[:, None] * dilations[0] + np.arange(rows)[None] * strides[0]
     along = np.arange(kernel[1])[:, None] * dilations[1] + np.arange(columns)[None] * strides[1]
     index = (down[:, None, :, None] * width + along[None, :, None, :]).reshape(kernel[0] * kernel[1], rows * columns)
-    flat = call.emit("Reshape", value, call.ints64([-1, channels, height * width]))
+    flat = call.emit("Reshape", value, call.ints([-1, channels, height * width]))
     return call.emit("Gather", flat, call.const(index, I64), axis=2), (channels, rows, columns)
 
 
@@ -71,24 +71,24 @@ def _windows(
 def im2col_ext(call: Call) -> Value:
     """(x, kernel, dilation, padding, stride): windows as columns, [N, C * kernel, places]; x may lack the batch."""
     kernel, dilations, pads, strides = (
-        _pair(call.ints(i, n, d))
+        _pair(call.int_arguments(i, n, d))
         for i, n, d in ((1, "kernel_size", None), (2, "dilation", 1), (3, "padding", 0), (4, "stride", 1))
     )
     value = call.tensor(0)
     single = call.rank(value) == 3
     if single:
-        value = call.emit("Unsqueeze", value, call.ints64([0]))
+        value = call.emit("Unsqueeze", value, call.ints([0]))
     if any(pads):
-        value = call.emit("Pad", value, call.ints64([0, 0, *pads, 0, 0, *pads]))
+        value = call.emit("Pad", value, call.ints([0, 0, *pads, 0, 0, *pads]))
     windows, (channels, rows, columns) = _windows(call, value, kernel, strides, dilations)
     shape = [channels * kernel[0] * kernel[1], rows * columns]
-    return call.emit("Reshape", windows, call.ints64(shape if single else [-1, *shape]))
+    return call.emit("Reshape", windows, call.ints(shape if single else [-1, *shape]))
 
 
 def _added_up(call: Call, columns: Value, size: Any, arguments: list[list[int]]) -> Value:
     kernel, dilations, pads, strides = arguments
     attrs = {"dilations": dilations, "pads": pads * 2, "strides": strides}
-    return call.emit("Col2Im", columns, call.sizes(size), call.ints64(kernel), **attrs)
+    return call.emit("Col2Im", columns, call.sizes(size), call.ints(kernel), **attrs)
 
 
 @converter("Col2Im")
@@ -96,9 +96,9 @@ def col2im(call: Call) -> Value:
     """(x [N, C, kernel, places], size): each element added to its place in an image. Arguments are attributes."""
     value = call.tensor(0)
     names = ("kernel_size", "dilation", "padding", "stride")
-    arguments = [_pair(call.ints(9, n, 0 if n == "padding" else 1)) for n in names]
+    arguments = [_pair(call.int_arguments(9, n, 0 if n == "padding" else 1)) for n in names]
     channels, places = (call.static_dim(value, i) for i in (1, 3))
-    columns = call.emit("Reshape", value, call.ints64([-1, channels * call.static_dim(value, 2), places]))
+    columns = call.emit("Reshape", value, call.ints([-1, channels * call.static_dim(value, 2), places]))
     return _added_up(call, columns, call.args[1], arguments)
 
 
@@ -107,11 +107,11 @@ def col2im_ext(call: Call) -> Value:
     """(x [N, C * kernel, places], size, kernel, dilation, padding, stride); x may lack the batch."""
     value = call.tensor(0)
     names = ("kernel_size", "dilation", "padding", "stride")
-    arguments = [_pair(call.ints(i, n)) for i, n in enumerate(names, 2)]
+    arguments = [_pair(call.int_arguments(i, n)) for i, n in enumerate(names, 2)]
     size = call.args[1]
     if isinstance(size, tuple) and len(size) == 1:
         size *= 2
     if call.rank(value) == 3:
         return _added_up(call, value, size, arguments)
-    at = call.ints64([0])
+    at = call.ints([0])
     return call.emit("Squeeze", _added_up(call, call.emit("Unsqueeze", value, at), size, arguments), at)

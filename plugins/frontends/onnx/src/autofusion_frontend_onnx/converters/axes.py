@@ -16,7 +16,7 @@ _REDUCTIONS = tuple(
 def reduction(call: Call) -> list[Value]:
     """An empty list of axes means all of them, like an absent one."""
     axes = call.attr("axes")
-    return call.result(inputs=[call.required(0), call.ints(axes, "axes") if axes else None], attrs=call.without("axes"))
+    return call.result(inputs=[call.operand(0), call.ints(axes, "axes") if axes else None], attrs=call.without("axes"))
 
 
 @converter("Squeeze", "Unsqueeze", before=13)
@@ -24,7 +24,7 @@ def squeeze(call: Call) -> list[Value]:
     """Axes become an operand; a Squeeze without them drops every axis of size 1."""
     axes = call.attr("axes")
     return call.result(
-        inputs=[call.required(0), None if axes is None else call.ints(axes, "axes")], attrs=call.without("axes")
+        inputs=[call.operand(0), None if axes is None else call.ints(axes, "axes")], attrs=call.without("axes")
     )
 
 
@@ -33,19 +33,19 @@ def reshape(call: Call) -> list[Value]:
     """The shape becomes an operand; without one the tensor stays as it is."""
     shape = call.attr("shape")
     if shape is None:
-        return call.result("Identity", [call.required(0)], {})
-    return call.result(inputs=[call.required(0), call.ints(shape, "shape")], attrs={})
+        return call.result("Identity", [call.operand(0)], {})
+    return call.result(inputs=[call.operand(0), call.ints(shape, "shape")], attrs={})
 
 
 @converter("Split", before=18)
 def split(call: Call) -> list[Value]:
     """Lengths become an operand; equal parts are asked for by their number."""
     lengths = call.attr("split")
-    operand = call.ints(lengths, "split") if lengths else call.operand(1)
+    operand = call.ints(lengths, "split") if lengths else call.optional(1)
     attrs = {"axis": call.attr("axis", 0)}
     if operand is None:
         attrs["num_outputs"] = len(call.proto.output)
-    return _all_results(call, "Split", [call.required(0), operand], attrs)
+    return _all_results(call, "Split", [call.operand(0), operand], attrs)
 
 
 def _all_results(call: Call, op: str, inputs: list[Value | None], attrs: dict[str, int]) -> list[Value]:
@@ -68,14 +68,14 @@ def slice_(call: Call) -> list[Value]:
         call.fail(f"it has {len(starts)} starts and {len(ends)} ends; expected as many of each")
     axes = call.attr("axes") or list(range(len(starts)))
     operands = [call.ints(starts, "starts"), call.ints(ends, "ends"), call.ints(axes, "axes")]
-    return call.result(inputs=[call.required(0), *operands], attrs={})
+    return call.result(inputs=[call.operand(0), *operands], attrs={})
 
 
 @converter("Pad", before=11)
 def pad(call: Call) -> list[Value]:
     """Widths and the value become operands; the first version calls the widths ``paddings``."""
     widths = call.attr("pads", call.attr("paddings"))
-    x, mode, value = call.required(0), call.attr("mode", "constant"), call.attr("value", 0.0)
+    x, mode, value = call.operand(0), call.attr("mode", "constant"), call.attr("value", 0.0)
     fill = call.like(value, x, "value") if mode == "constant" and value != 0 else None
     return call.result(inputs=[x, call.ints(widths, "pads"), fill], attrs={"mode": mode})
 
@@ -83,7 +83,7 @@ def pad(call: Call) -> list[Value]:
 @converter("Tile", before=6)
 def tile(call: Call) -> list[Value]:
     """One axis and its number of repetitions become a repetition for each axis."""
-    x, tiles, axis = call.required(0), call.required(1), call.required(2)
+    x, tiles, axis = call.operand(0), call.operand(1), call.operand(2)
     one, index = call.ints([1]), call.ints([-1])
     ones = call.ints([1] * call.rank(x), "ones")
     counts = call.emit("Reshape", call.emit("Cast", tiles, to=one.dtype), index)
@@ -95,7 +95,7 @@ def tile(call: Call) -> list[Value]:
 def top_k(call: Call) -> list[Value]:
     """The number of elements becomes an operand."""
     return call.result(
-        inputs=[call.required(0), call.ints([call.attr("k")], "k")], attrs={"axis": call.attr("axis", -1)}
+        inputs=[call.operand(0), call.ints([call.attr("k")], "k")], attrs={"axis": call.attr("axis", -1)}
     )
 
 
@@ -103,4 +103,4 @@ def top_k(call: Call) -> list[Value]:
 def dft(call: Call) -> list[Value]:
     """The axis becomes an operand."""
     axis = call.ints(call.attr("axis", 1), "axis")
-    return call.result(inputs=[call.required(0), call.operand(1), axis], attrs=call.without("axis"))
+    return call.result(inputs=[call.operand(0), call.optional(1), axis], attrs=call.without("axis"))

@@ -12,7 +12,7 @@ _BINARY = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", 
 @converter(*_BINARY, before=7)
 def binary(call: Call) -> list[Value]:
     """The second operand gets trailing axes of size 1, so that its own axes come to lie where ``axis`` says."""
-    a, b = call.required(0), call.required(1)
+    a, b = call.operand(0), call.operand(1)
     if call.attr("broadcast", 0) and "axis" in call.attrs:
         b = aligned(call, a, b, call.attr("axis"))
     return call.result(inputs=[a, b], attrs={})
@@ -20,7 +20,7 @@ def binary(call: Call) -> list[Value]:
 
 def aligned(call: Call, a: Value, b: Value, axis: int) -> Value:
     """``b`` with as many axes behind its own as put its first axis at ``axis`` of ``a``."""
-    behind = call.rank(a) - call.axis(a, axis) - call.rank(b)
+    behind = call.rank(a) - call.axis(axis, a) - call.rank(b)
     if behind < 0:
         call.fail(
             f"'{b.name}' of rank {call.rank(b)} does not fit '{a.name}' of rank {call.rank(a)} from axis {axis} on"
@@ -33,7 +33,7 @@ def aligned(call: Call, a: Value, b: Value, axis: int) -> Value:
 @converter("PRelu", before=7)
 def prelu(call: Call) -> list[Value]:
     """A slope of more than one element lies along the channels."""
-    x, slope = call.required(0), call.required(1)
+    x, slope = call.operand(0), call.operand(1)
     one_element = slope.shape is not None and all(d == 1 for d in slope.shape)
     if not one_element and call.rank(slope) == 1 and call.rank(x) > 2:
         slope = aligned(call, x, slope, 1)

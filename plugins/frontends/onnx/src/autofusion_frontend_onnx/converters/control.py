@@ -25,7 +25,7 @@ def inside(call: Call, name: str) -> Call:
 @converter("Scan", since=8, before=9)
 def batched_scan(call: Call) -> list[Value]:
     """A Scan over the batch, around a Scan over the sequence; sequences may be shorter than the longest one."""
-    lengths, operands = call.operand(0), [call.required(i) for i in range(1, len(call.inputs))]
+    lengths, operands = call.optional(0), [call.operand(i) for i in range(1, len(call.inputs))]
     count = int(call.attr("num_scan_inputs"))
     within = inside(call, "batch")
     own = [within.graph.add_input(v.name, _without_batch(v)) for v in operands]
@@ -70,7 +70,7 @@ def with_body(
 def sequence_map(call: Call) -> list[Value]:
     """A Loop over the elements, whose carried sequences grow by one result each time."""
     source = call.attr("body")
-    first = call.required(0)
+    first = call.operand(0)
     within = inside(call, "loop")
     scope, graph = within.scope, within.graph
     index = graph.add_input("index", TensorType(I64, ()))

@@ -13,7 +13,7 @@ from autofusion_frontend_onnx.registry import converter
 @converter("Softmax", "LogSoftmax", "Hardmax", before=13)
 def softmax(call: Call) -> list[Value]:
     """Before operator set 13 all axes from ``axis`` on count as one. For the last axis that is the same as today."""
-    x, axis = call.required(0), call.attr("axis", 1)
+    x, axis = call.operand(0), call.attr("axis", 1)
     rank = len(x.shape) if x.shape is not None else None
     if axis == -1 or (rank is not None and axis in (rank - 1, -1)):
         return call.result(attrs={"axis": -1})
@@ -36,14 +36,14 @@ def batch_normalization(call: Call) -> list[Value | None]:
     if not training:
         call.outputs = call.outputs[:1]
         return list(call.result(inputs=call.inputs[:5], attrs=attrs))
-    x = call.required(0)
+    x = call.operand(0)
     node = call.node("BatchNormalization", call.inputs[:5], attrs | {"training_mode": 1}, outputs=3)
     mean, variance = _statistics(call, x) if len(call.outputs) > 3 else (None, None)
     return [*node.outputs, mean, variance]
 
 
 def _for_each_activation(call: Call, epsilon: float) -> Value:
-    x, scale, bias, mean, variance = (call.required(i) for i in range(5))
+    x, scale, bias, mean, variance = (call.operand(i) for i in range(5))
     deviation = call.emit("Sqrt", call.emit("Add", variance, call.like(epsilon, variance, "epsilon")))
     return call.emit("Add", call.emit("Mul", call.emit("Div", call.emit("Sub", x, mean), deviation), scale), bias)
 
@@ -59,7 +59,7 @@ def _statistics(call: Call, x: Value) -> tuple[Value, Value]:
 @converter("GroupNormalization", since=18, before=21)
 def group_normalization(call: Call) -> list[Value]:
     """Scale and bias were given for each group, now for each channel; the arithmetic was in the element type."""
-    x, groups = call.required(0), call.attr("num_groups")
+    x, groups = call.operand(0), call.attr("num_groups")
     each = call.emit("Div", call.dim(x, 1), call.ints([groups]))
     shape = call.emit("Concat", call.ints([groups]), each, axis=0)
 
@@ -67,7 +67,7 @@ def group_normalization(call: Call) -> list[Value]:
         column = call.emit("Reshape", value, call.ints([groups, 1]))
         return call.emit("Reshape", call.emit("Expand", column, shape), call.ints([-1]))
 
-    return call.result(inputs=[x, spread(call.required(1)), spread(call.required(2))], attrs=call.attrs)
+    return call.result(inputs=[x, spread(call.operand(1)), spread(call.operand(2))], attrs=call.attrs)
 
 
 @converter("LpPool", "GlobalLpPool", before=2)

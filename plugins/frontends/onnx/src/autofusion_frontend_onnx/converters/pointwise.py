@@ -14,7 +14,7 @@ from autofusion_frontend_onnx.tensors import element_type
 @converter("Clip", before=11)
 def clip(call: Call) -> list[Value]:
     """A bound that is not stated is no bound at all."""
-    x = call.required(0)
+    x = call.operand(0)
     bounds = [call.like(call.attr(name), x, name) if name in call.attrs else None for name in ("min", "max")]
     return call.result(inputs=[x, *bounds], attrs={})
 
@@ -31,7 +31,7 @@ def cast(call: Call) -> list[Value]:
 @converter("Cast", "CastLike", since=24)
 def cast_with_rounding(call: Call) -> list[Value]:
     """The rounding mode only has a meaning for the 8-bit exponent type, and 'up' is how the IR rounds to that."""
-    to = call.attr("to") if call.op == "Cast" else call.required(1).dtype
+    to = call.attr("to") if call.op == "Cast" else call.operand(1).dtype
     mode = call.attr("round_mode", "up")
     if mode != "up" and to is not None and to.name == "float8_e8m0fnu":
         call.fail(f"rounding mode '{mode}' is not supported; expected 'up'")
@@ -41,7 +41,7 @@ def cast_with_rounding(call: Call) -> list[Value]:
 @converter("Dropout", before=12)
 def dropout(call: Call) -> list[Value]:
     """Before operator set 7 an attribute said whether to train; from then on, until 12, it never does."""
-    x = call.required(0)
+    x = call.operand(0)
     training = call.version < 7 and not call.attr("is_test", 0)
     operands: list[Value | None] = [x]
     if training:
@@ -55,7 +55,7 @@ def dropout(call: Call) -> list[Value]:
 @converter("Mod", since=28)
 def mod(call: Call) -> list[Value]:
     """From operator set 28 on, floor division is allowed for floating point too: written out there."""
-    x, y = call.required(0), call.required(1)
+    x, y = call.operand(0), call.operand(1)
     if call.attr("fmod", 0) or x.dtype is None or x.dtype.kind in "iu":
         return call.result()
     remainder = call.emit("Mod", x, y, fmod=1)

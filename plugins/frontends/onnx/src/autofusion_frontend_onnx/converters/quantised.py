@@ -13,7 +13,7 @@ def quantize(call: Call) -> list[Value]:
     operands = list(call.inputs)
     if not call.attr("block_size", 0):
         for index in (1, 2):
-            value = call.operand(index)
+            value = call.optional(index)
             if value is not None and value.shape == (1,):
                 operands[index] = scalar(call, value)
     return call.result(inputs=operands)

@@ -17,7 +17,7 @@ def recurrent(call: Call) -> list[Value]:
         return call.result(attrs=attrs)
     operands = list(call.inputs)
     for index in (0, 5, 6):  # the sequence, the initial hidden state, the initial cell state
-        value = call.operand(index)
+        value = call.optional(index)
         if value is not None:
             operands[index] = call.emit("Transpose", value, perm=[1, 0, 2])
     made = call.node(call.op, operands, attrs, outputs=len(call.outputs)).outputs

@@ -12,20 +12,20 @@ from autofusion_frontend_onnx.registry import converter
 @converter("Upsample")
 def upsample(call: Call) -> list[Value]:
     """Scales were two attributes, then one, then an operand."""
-    x = call.required(0)
+    x = call.operand(0)
     if call.version < 7:
         scales = call.const([1.0, 1.0, call.attr("height_scale"), call.attr("width_scale")], np.float32, "scales")
     elif call.version < 9:
         scales = call.const(call.attr("scales"), np.float32, "scales")
     else:
-        scales = call.required(1)
+        scales = call.operand(1)
     return _asymmetric(call, x, scales, call.attr("mode", "nearest"))
 
 
 @converter("Resize", since=10, before=11)
 def first_resize(call: Call) -> list[Value]:
     """Operator set 10 has scales only, and one way to map coordinates."""
-    return _asymmetric(call, call.required(0), call.required(1), call.attr("mode", "nearest"))
+    return _asymmetric(call, call.operand(0), call.operand(1), call.attr("mode", "nearest"))
 
 
 def _asymmetric(call: Call, x: Value, scales: Value, mode: str) -> list[Value]:

@@ -24,7 +24,7 @@ def space_to_depth(call: Call) -> list[Value]:
     """The order column-row-depth is a transpose between two reshapes."""
     if call.attr("mode", "DCR") == "DCR":
         return call.result(attrs=call.without("mode"))
-    x, block = call.required(0), call.attr("blocksize")
+    x, block = call.operand(0), call.attr("blocksize")
     sizes = [call.dim(x, axis) for axis in range(4)]
     by = call.ints([block])
     height, width = (call.emit("Div", sizes[axis], by) for axis in (2, 3))

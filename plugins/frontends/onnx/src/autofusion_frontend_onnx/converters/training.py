@@ -44,7 +44,7 @@ def _as_rate(call: Call, count: Value, rate: Value) -> Value:
 @converter("Adagrad", domain=DOMAIN)
 def adagrad(call: Call) -> list[Value]:
     """X - r G / (sqrt(H + G^2) + epsilon), with r = R / (1 + T decay)."""
-    rate, count = call.required(0), call.required(1)
+    rate, count = call.operand(0), call.operand(1)
     decay = call.emit("Mul", _as_rate(call, count, rate), call.like(float(call.attr("decay_factor", 0.0)), rate))
     r = call.emit("Div", rate, call.emit("Add", decay, call.like(1.0, rate)))
 
@@ -60,7 +60,7 @@ def adagrad(call: Call) -> list[Value]:
 @converter("Momentum", domain=DOMAIN)
 def momentum(call: Call) -> list[Value]:
     """V' = alpha V + beta G (beta is 1 at T = 0); X - R V', or X - R (G + alpha V') for Nesterov's form."""
-    rate, count = call.required(0), call.required(1)
+    rate, count = call.operand(0), call.operand(1)
     mode = call.attr("mode", "standard")
     if mode not in ("standard", "nesterov"):
         call.fail(f"unknown mode '{mode}'; expected standard or nesterov")
@@ -81,7 +81,7 @@ def momentum(call: Call) -> list[Value]:
 @converter("Adam", domain=DOMAIN)
 def adam(call: Call) -> list[Value]:
     """X - r V' / (sqrt(H') + epsilon), with r = R sqrt(1 - beta^T) / (1 - alpha^T) once T > 0."""
-    rate, count = call.required(0), call.required(1)
+    rate, count = call.operand(0), call.operand(1)
     alpha, beta = float(call.attr("alpha", 0.9)), float(call.attr("beta", 0.999))
     steps = _as_rate(call, count, rate)
     one = call.like(1.0, rate)

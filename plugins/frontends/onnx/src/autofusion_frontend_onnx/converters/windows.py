@@ -22,7 +22,7 @@ def explicit_pads(call: Call, attrs: dict[str, Any], kernel: Sequence[int] | Non
         call.fail(f"unknown auto_pad '{mode}'; expected NOTSET, VALID, SAME_UPPER or SAME_LOWER")
     if kernel is None:
         return attrs
-    shape = call.required(0).shape
+    shape = call.operand(0).shape
     sizes = [None] * len(kernel) if shape is None else shape[2:]
     rest = {k: v for k, v in attrs.items() if k not in ("auto_pad", "pads")}
     if mode == "VALID":
@@ -48,7 +48,7 @@ def kernel_of(call: Call, weight: int) -> Sequence[int] | None:
     stated = call.attr("kernel_shape")
     if stated:
         return list(stated)
-    value = call.operand(weight)
+    value = call.optional(weight)
     if value is None or value.shape is None:
         return None
     dims = [d for d in value.shape[2:] if isinstance(d, int)]
@@ -82,7 +82,7 @@ def conv_transpose(call: Call) -> list[Value]:
     mode, stated = attrs.get("auto_pad", "NOTSET"), attrs.get("output_shape")
     if mode == "VALID" and not stated:
         return call.result(attrs=explicit_pads(call, attrs, kernel))
-    shape = call.required(0).shape
+    shape = call.operand(0).shape
     if mode == "NOTSET" and not stated:
         attrs.pop("auto_pad", None)
         attrs.pop("output_shape", None)

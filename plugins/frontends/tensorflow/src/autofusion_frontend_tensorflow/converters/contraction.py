@@ -26,7 +26,7 @@ def _exchanged(call: Call, value: Value) -> Value:
     if value.shape is not None:
         rank = len(value.shape)
         return call.transpose(value, [*range(rank - 2), rank - 1, rank - 2])
-    # Without a rank there is no permutation, but a stack of matrices has always three axes once the first are one.
+    # Without a rank there is not a permutation, but a stack of matrices has always three axes once the first are one.
     first, rows, columns = (call.emit("Shape", value, **part) for part in _PARTS)
     stack = call.reshape(value, call.emit("Concat", call.ints([-1]), rows, columns, axis=0))
     return call.reshape(call.transpose(stack, [0, 2, 1]), call.emit("Concat", first, columns, rows, axis=0))

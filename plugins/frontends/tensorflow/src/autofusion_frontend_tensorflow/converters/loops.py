@@ -8,6 +8,7 @@ are known.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,7 +22,15 @@ from autofusion_frontend_tensorflow import lists
 from autofusion_frontend_tensorflow.bodies import BodyBuilder, argument_index, check_arity, function_of, outer, through
 from autofusion_frontend_tensorflow.call import Call
 from autofusion_frontend_tensorflow.lists import Probe, Reserved
-from autofusion_frontend_tensorflow.loop_analysis import Scanned, find_item, find_scans, live_variables, trip_count
+from autofusion_frontend_tensorflow.loop_analysis import (
+    Count,
+    Scanned,
+    counts_of,
+    find_item,
+    find_scans,
+    live_variables,
+    trip_count,
+)
 from autofusion_frontend_tensorflow.registry import converter
 from autofusion_frontend_tensorflow.source import Body
 
@@ -39,6 +48,8 @@ class _Plan:
     constant: frozenset[int]
     scans: dict[int, Scanned]
     trips: int | None
+    limit: Value | None
+    """The number of iterations, where only counting stops the loop; ``trips`` if it is known."""
     live: frozenset[int]
     alike: dict[int, int]
     """Lists whose one element is another variable after the loop."""
@@ -64,9 +75,10 @@ def while_(call: Call) -> list[Value | None]:
         check_arity(call, function, len(operands))
     if len(body.results) != len(operands):
         call.fail(f"function '{body.name}' has {len(body.results)} results, expected {len(operands)}")
-    trips = trip_count(condition, body, operands)
+    counts = counts_of(condition, body, operands)
+    trips = trip_count(counts)
     read = [i for i in range(len(operands)) if call.scope.wanted(call.source, i)]
-    live = live_variables(condition if trips is None else None, body, read)
+    live = live_variables(None if counts else condition, body, read)
     constant = {i for i, ref in enumerate(body.results) if argument_index(body, ref) == i}
     scans = {
         i: scan
@@ -80,7 +92,20 @@ def while_(call: Call) -> list[Value | None]:
     for i, scan in scans.items():
         if scan.last and i not in alike:
             operands[i] = call.squeeze(operands[i], 0)
-    return _emit(call, _Plan(condition, body, operands, frozenset(constant & live), scans, trips, live, alike))
+    limit = _limit(call, counts, trips)
+    return _emit(call, _Plan(condition, body, operands, frozenset(constant & live), scans, trips, limit, live, alike))
+
+
+def _limit(call: Call, counts: Sequence[Count], trips: int | None) -> Value | None:
+    """How often the loop runs, as an operand."""
+    if trips is not None or not counts:
+        return None if trips is None else call.ints(trips)
+    made = []
+    for count in counts:
+        bound = call.ints(count.bound) if isinstance(count.bound, int) else call.as_ints(count.bound)
+        more = call.emit("Sub", call.reshape(bound, []), call.ints(count.start - count.step + 1))
+        made.append(call.emit("Max", call.emit("Div", more, call.ints(count.step)), call.ints(0)))
+    return functools.reduce(lambda a, b: call.emit("Min", a, b), made)
 
 
 def _alike(body: Body, operands: Sequence[Value], scans: Mapping[int, Scanned]) -> dict[int, int]:
@@ -114,12 +139,8 @@ def _emit(call: Call, plan: _Plan) -> list[Value | None]:
         types = general
     attrs = {"body": graph, "captures": len(captured)}
     first = [plan.operands[i] for i in carried]
-    if plan.trips is None:
-        start = _started(call, plan)
-        limit = None
-    else:
-        start, limit = None, call.ints(plan.trips)
-    node = call.node("Loop", [limit, start, *first, *captured], attrs, outputs=len(carried) + len(plan.stacked))
+    start = _started(call, plan) if plan.limit is None else None
+    node = call.node("Loop", [plan.limit, start, *first, *captured], attrs, outputs=len(carried) + len(plan.stacked))
     return _results(call, plan, carried, node.outputs)
 
 
@@ -137,7 +158,7 @@ def _body_graph(call: Call, plan: _Plan, captured: Sequence[Value], types: Seque
     wanted = tuple(plan.scans[i].item if i in plan.scans else plan.body.results[i] for i in kept)
     body = Body(plan.body.name, plan.body.nodes, plan.body.arguments, wanted)
     results = dict(zip(kept, builder.run(body, arguments, f"{call.name}/body"), strict=True))
-    if plan.trips is None:
+    if plan.limit is None:
         after = [results[i] if i in plan.carried else argument for i, argument in enumerate(arguments)]
         (more,) = builder.run(plan.condition, after, f"{call.name}/cond")
         more = inner.cast(more, BOOL)

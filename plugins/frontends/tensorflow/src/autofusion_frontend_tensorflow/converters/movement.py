@@ -17,7 +17,7 @@ def transpose(call: Call) -> Value:
     """The permutation is an operand."""
     perm = call.known_ints(1, "permutation")
     if sorted(p % max(len(perm), 1) for p in perm) != list(range(len(perm))):
-        call.fail(f"{perm} is no permutation")
+        call.fail(f"{perm} is not a permutation")
     return call.transpose(call.operand(0), [p % len(perm) for p in perm])
 
 

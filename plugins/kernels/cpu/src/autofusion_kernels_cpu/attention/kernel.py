@@ -10,22 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from autofusion.ir.graph import Value as GraphValue
 from autofusion_kernels_cpu.codegen import elements, nest, vmath
 from autofusion_kernels_cpu.codegen.builder import Function, Module
+from autofusion_kernels_cpu.codegen.epilogue import Epilogue, OperandKind
 from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.codegen.values import F32, I8, I64, PTR, Value
-from autofusion_kernels_cpu.matmul.kernel import VECTOR, Epilogue
 from autofusion_kernels_cpu.matmul.pack import pack_columns, pack_rows
 from autofusion_kernels_cpu.matmul.tile import Tile, panel_width, tile_function, vectors_of, zero_tile
-from autofusion_kernels_cpu.native.jit import jit
+from autofusion_kernels_cpu.native.kernel import Kernel, structure_text
 from autofusion_kernels_cpu.reduction.sweep import ADD, PEAK, across_lanes
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """Rows of the tall tiles; whether K lies as [keys, depth], V as [width, keys], the result as [width, queries]."""
+class Structure:
+    """What the code depends on besides the arithmetic on scores and probabilities: rows of the tall tiles; whether K
+    lies as [keys, depth], V as [width, keys], the result as [width, queries].
+    """
 
     rows: int
     k_columns: bool
@@ -39,16 +42,6 @@ PARAMETERS = (
 )  # fmt: skip
 """``k_row`` and ``v_row``: strides between rows as they lie. ``scratch``: bytes for each thread. Then the row strides
 of the leaves, those of the masks first."""
-
-_addresses: dict[tuple[object, ...], int] = {}
-
-
-def address(form: Form, epilogue: Epilogue, guard: Epilogue, isa: Isa) -> int:
-    """The compiled kernel, made at the first call for this structure."""
-    key = (isa.name, form, epilogue.key(), guard.key())
-    if key not in _addresses:
-        _addresses[key] = jit().kernel(build(form, epilogue, guard, isa))
-    return _addresses[key]
 
 
 def scratch_layout(isa: Isa, keys: int, depth: int, whole_width: int = 1) -> tuple[int, int, int, int]:
@@ -66,121 +59,137 @@ def scratch_layout(isa: Isa, keys: int, depth: int, whole_width: int = 1) -> tup
     return packed_k, packed_v, scores, packed_k + packed_v + scores
 
 
-def build(form: Form, epilogue: Epilogue, guard: Epilogue, isa: Isa) -> Module:
+def build(structure: Structure, epilogue: Epilogue, guard: Epilogue, isa: Isa) -> Kernel:
     """Buffers: table of offsets [batch][q, k, v, leaves, o] in elements, q, k, v, leaves, o, scratch.
 
-    The leaves are those of ``epilogue``, then those of ``guard``.
+    The leaves are those of ``epilogue``, on the scores, then those of ``guard``, on the probabilities.
     """
-    module = Module(isa)
-    masks = len(epilogue.region.leaves)
-    leaves = [leaf.value for each in (epilogue, guard) for leaf in each.region.leaves]
+    names = leaf_names(epilogue, guard)
+    return Kernel(
+        "attention",
+        isa,
+        structure_text(structure, epilogue.key, guard.key),
+        ("table", "q", "k", "v", *names, "o", "scratch"),
+        (*PARAMETERS, *(f"{name}_row" for name in names)),
+        partial(_emit, s=structure, epilogue=epilogue, guard=guard),
+    )
+
+
+def leaf_names(epilogue: Epilogue, guard: Epilogue) -> list[str]:
+    """Buffers of the leaves."""
+    return [f"x{i}" for i in range(len(epilogue.leaves) + len(guard.leaves))]
+
+
+def _emit(f: Function, s: Structure, epilogue: Epilogue, guard: Epilogue) -> None:
+    module = f.module
+    masked = len(epilogue.leaves)
+    leaves = [leaf.value for each in (epilogue, guard) for leaf in each.leaves]
     kinds = [*epilogue.kinds, *guard.kinds]
-    guarded = bool(guard.region.nodes)
-    names = [f"x{i}" for i in range(len(leaves))]
+    names = leaf_names(epilogue, guard)
     strides = [f"{n}_row" for n in names]
-    heights = [form.rows] + ([form.rows - 1] if form.rows > 1 else [])
+    heights = [s.rows] + ([s.rows - 1] if s.rows > 1 else [])
     tiles = {h: tile_function(module, h, 1) for h in heights}
     scores = _scores(module, epilogue)
     softmax = _softmax(module)
-    probabilities = _probabilities(module, guard) if guarded else None
-    values = (_scattered_values if form.o_columns else _values)(module, not guarded)
+    probabilities = _probabilities(module, guard) if guard.nodes else None
+    values = (_scattered_values if s.o_columns else _values)(module, not guard.nodes)
     packers = {
-        columns: (pack_columns if columns else pack_rows)(module) for columns in {form.k_columns, form.v_columns}
+        columns: (pack_columns if columns else pack_rows)(module) for columns in sorted({s.k_columns, s.v_columns})
     }
-    pack_k, pack_v = packers[form.k_columns], packers[form.v_columns]
-    width = panel_width(isa)
-    with module.kernel("attention", ["table", "q", "k", "v", *names, "o", "scratch"], [*PARAMETERS, *strides]) as f:
-        p = f.param
-        tile_memory = f.stack(form.rows * width)
-        zeros = zero_tile(f, Tile(form.rows, 1))
-        panels = f.udiv(p["keys"] + (width - 1), width)
-        row_length = panels * width
-        steps = (p["depth"] + (f.lanes - 1)) & -f.lanes
-        key_steps = (p["keys"] + (f.lanes - 1)) & -f.lanes
-        packed_k = f.at(f.buffer["scratch"], p["scratch"] * f.thread, I8)
-        packed_v = f.at(packed_k, panels * steps * width)
-        v_panel = key_steps * width
-        v_panels = f.udiv(p["width"] + (width - 1), width) if form.v_columns else f.const(1, I64)
-        block = f.at(packed_v, v_panel * v_panels)
-        sums = f.at(block, row_length * form.rows)
-        first, last = nest.share(f, p["batches"] * p["groups"], p["workers"])
-        with f.loop(first, last, carry=[f.const(-1, I64)]) as task:
-            batch, group = f.udiv(task.index, p["groups"]), f.urem(task.index, p["groups"])
-            offsets = f.at(f.buffer["table"], batch * (4 + len(names)), I64)
-            q, k, v = (f.at(f.buffer[n], f.load(offsets, i, I64)) for i, n in enumerate("qkv"))
-            outer = [
-                f.at(f.buffer[n], f.load(offsets, 3 + i, I64), elements.memory_type(value.tensor.dtype))
-                for i, (n, value) in enumerate(zip(names, leaves, strict=True))
-            ]
-            o = f.at(f.buffer["o"], f.load(offsets, 3 + len(names), I64))
-            with f.when(f.ne(batch, task.carried[0])):
-                with f.loop(0, panels) as panel:
+    pack_k, pack_v = packers[s.k_columns], packers[s.v_columns]
+    width = panel_width(f.isa)
+    p = f.param
+    tile_memory = f.stack(s.rows * width)
+    zeros = zero_tile(f, Tile(s.rows, 1))
+    panels = f.udiv(p["keys"] + (width - 1), width)
+    row_length = panels * width
+    steps = (p["depth"] + (f.lanes - 1)) & -f.lanes
+    key_steps = (p["keys"] + (f.lanes - 1)) & -f.lanes
+    packed_k = f.at(f.buffer["scratch"], p["scratch"] * f.thread, I8)
+    packed_v = f.at(packed_k, panels * steps * width)
+    v_panel = key_steps * width
+    v_panels = f.udiv(p["width"] + (width - 1), width) if s.v_columns else f.const(1, I64)
+    block = f.at(packed_v, v_panel * v_panels)
+    sums = f.at(block, row_length * s.rows)
+    first, last = nest.share(f, p["batches"] * p["groups"], p["workers"])
+    with f.loop(first, last, carry=[f.const(-1, I64)]) as task:
+        batch, group = f.udiv(task.index, p["groups"]), f.urem(task.index, p["groups"])
+        offsets = f.at(f.buffer["table"], batch * (4 + len(names)), I64)
+        q, k, v = (f.at(f.buffer[n], f.load(offsets, i, I64)) for i, n in enumerate("qkv"))
+        outer = [
+            f.at(f.buffer[n], f.load(offsets, 3 + i, I64), elements.memory_type(value.tensor.dtype))
+            for i, (n, value) in enumerate(zip(names, leaves, strict=True))
+        ]
+        o = f.at(f.buffer["o"], f.load(offsets, 3 + len(names), I64))
+        with f.when(f.ne(batch, task.carried[0])):
+            with f.loop(0, panels) as panel:
+                column = panel.index * width
+                source = f.at(k, column * (p["k_row"] if s.k_columns else 1))
+                target = f.at(packed_k, panel.index * steps * width)
+                f.call(pack_k, source, p["k_row"], target, p["depth"], p["keys"] - column)
+            if s.v_columns:
+                with f.loop(0, v_panels) as panel:
                     column = panel.index * width
-                    source = f.at(k, column * (p["k_row"] if form.k_columns else 1))
-                    target = f.at(packed_k, panel.index * steps * width)
-                    f.call(pack_k, source, p["k_row"], target, p["depth"], p["keys"] - column)
-                if form.v_columns:
-                    with f.loop(0, v_panels) as panel:
-                        column = panel.index * width
-                        target = f.at(packed_v, panel.index * v_panel)
-                        f.call(pack_v, f.at(v, column * p["v_row"]), p["v_row"], target, p["keys"], p["width"] - column)
-            low = group * p["group_tiles"]
-            high = f.min(low + p["group_tiles"], p["tiles"])
+                    target = f.at(packed_v, panel.index * v_panel)
+                    f.call(pack_v, f.at(v, column * p["v_row"]), p["v_row"], target, p["keys"], p["width"] - column)
+        low = group * p["group_tiles"]
+        high = f.min(low + p["group_tiles"], p["tiles"])
 
-            def at(row: Value, column: Value, own: slice) -> list[Value]:
-                """Pointers to the leaves' elements for this tile and panel, and their row strides."""
-                found = [
-                    f.at(x, row * p[s] + (column if kind == VECTOR else 0), elements.memory_type(value.tensor.dtype))
-                    for x, s, kind, value in zip(outer[own], strides[own], kinds[own], leaves[own], strict=True)
-                ]
-                return [*found, *(p[s] for s in strides[own])]
+        def at(row: Value, column: Value, own: slice) -> list[Value]:
+            """Pointers to the leaves' elements for this tile and panel, and their row strides."""
+            found = [
+                f.at(
+                    x,
+                    row * p[stride] + (column if kind is OperandKind.TENSOR else 0),
+                    elements.memory_type(value.tensor.dtype),
+                )
+                for x, stride, kind, value in zip(outer[own], strides[own], kinds[own], leaves[own], strict=True)
+            ]
+            return [*found, *(p[stride] for stride in strides[own])]
 
-            def column_of_tiles(rows: int, low: Value, high: Value, first_row: Value) -> None:
-                with f.loop(low, high, carry=[first_row]) as loop:
-                    (row,) = loop.carried
-                    query = f.at(q, row * p["q_row"])
+        def column_of_tiles(rows: int, low: Value, high: Value, first_row: Value) -> None:
+            with f.loop(low, high, carry=[first_row]) as loop:
+                (row,) = loop.carried
+                query = f.at(q, row * p["q_row"])
+                with f.loop(0, panels) as panel:
+                    b = f.at(packed_k, panel.index * steps * width)
+                    f.call(tiles[rows], query, p["q_row"], p["q_step"], b, width, p["depth"], b, 0, zeros, tile_memory)
+                    column = panel.index * width
+                    target = f.at(block, column)
+                    left = p["keys"] - column
+                    own = slice(masked)
+                    f.call(scores, tile_memory, rows, left, target, row_length, *at(row, column, own))
+                f.call(softmax, block, rows, row_length, sums)
+                if probabilities is not None:
                     with f.loop(0, panels) as panel:
-                        b = f.at(packed_k, panel.index * steps * width)
-                        f.call(
-                            tiles[rows], query, p["q_row"], p["q_step"], b, width, p["depth"], b, 0, zeros, tile_memory
-                        )
                         column = panel.index * width
-                        target = f.at(block, column)
-                        left = p["keys"] - column
-                        own = slice(masks)
-                        f.call(scores, tile_memory, rows, left, target, row_length, *at(row, column, own))
-                    f.call(softmax, block, rows, row_length, sums)
-                    if probabilities is not None:
-                        with f.loop(0, panels) as panel:
-                            column = panel.index * width
-                            target, left = f.at(block, column), p["keys"] - column
-                            own = slice(masks, None)
-                            f.call(probabilities, target, rows, left, sums, row_length, *at(row, column, own))
-                    with f.loop(0, p["width"], step=width) as panel:
-                        left = p["width"] - panel.index
-                        source = f.at(v, panel.index)
+                        target, left = f.at(block, column), p["keys"] - column
+                        own = slice(masked, None)
+                        f.call(probabilities, target, rows, left, sums, row_length, *at(row, column, own))
+                with f.loop(0, p["width"], step=width) as panel:
+                    left = p["width"] - panel.index
+                    source = f.at(v, panel.index)
 
-                        def packed(source=source, left=left) -> list[Value]:
-                            # Only the last panel may be narrow, so one packed panel is enough.
-                            f.call(pack_v, source, p["v_row"], packed_v, p["keys"], left)
-                            return [packed_v, f.const(width, I64)]
+                    def packed(source=source, left=left) -> list[Value]:
+                        # Only the last panel may be narrow, so one packed panel is enough.
+                        f.call(pack_v, source, p["v_row"], packed_v, p["keys"], left)
+                        return [packed_v, f.const(width, I64)]
 
-                        if form.v_columns:
-                            b = f.at(packed_v, f.udiv(panel.index, width) * v_panel)
-                            step = f.const(width, I64)
-                        else:
-                            b, step = f.branch(left >= width, lambda source=source: [source, p["v_row"]], packed)
-                        f.call(tiles[rows], block, row_length, 1, b, step, p["keys"], b, 0, zeros, tile_memory)
-                        target = f.at(o, row * p["o_row"] + panel.index * p["o_step"])
-                        f.call(values, tile_memory, rows, left, sums, target, p["o_row"], p["o_step"])
-                    loop.next(row + rows)
+                    if s.v_columns:
+                        b = f.at(packed_v, f.udiv(panel.index, width) * v_panel)
+                        step = f.const(width, I64)
+                    else:
+                        b, step = f.branch(left >= width, lambda source=source: [source, p["v_row"]], packed)
+                    f.call(tiles[rows], block, row_length, 1, b, step, p["keys"], b, 0, zeros, tile_memory)
+                    target = f.at(o, row * p["o_row"] + panel.index * p["o_step"])
+                    f.call(values, tile_memory, rows, left, sums, target, p["o_row"], p["o_step"])
+                loop.next(row + rows)
 
-            column_of_tiles(form.rows, low, f.min(high, p["tall"]), low * form.rows)
-            if form.rows > 1:
-                begin = f.max(low, p["tall"])
-                column_of_tiles(form.rows - 1, begin, high, begin * (form.rows - 1) + p["tall"])
-            task.next(batch)
-    return module
+        column_of_tiles(s.rows, low, f.min(high, p["tall"]), low * s.rows)
+        if s.rows > 1:
+            begin = f.max(low, p["tall"])
+            column_of_tiles(s.rows - 1, begin, high, begin * (s.rows - 1) + p["tall"])
+        task.next(batch)
 
 
 def _scores(module: Module, epilogue: Epilogue) -> Function:
@@ -199,7 +208,7 @@ def _scores(module: Module, epilogue: Epilogue) -> Function:
             tile, target, *pointers = loop.carried
             for v, mask in enumerate(masks):
                 env = _leaves(f, epilogue, pointers, v, mask)
-                made = epilogue.emit(f, f.load(tile, v * f.lanes), env)[region.results[0]]
+                made = epilogue.values(f, f.load(tile, v * f.lanes), env)[region.results[0]]
                 f.store(f.select(mask, made, -vmath.INFINITY), target, v * f.lanes)
             moved = _next_row(f, epilogue, pointers)
             loop.next(f.at(tile, nv * f.lanes), f.at(target, f.args["length"]), *moved)
@@ -223,7 +232,7 @@ def _probabilities(module: Module, guard: Epilogue) -> Function:
             factor = f.broadcast(f.args["sums"], loop.index, F32)
             for v, mask in enumerate(masks):
                 env = _leaves(f, guard, pointers, v, mask)
-                made = guard.emit(f, f.load(block, v * f.lanes) * factor, env)[region.results[0]]
+                made = guard.values(f, f.load(block, v * f.lanes) * factor, env)[region.results[0]]
                 f.store(made, block, v * f.lanes)
             loop.next(f.at(block, f.args["length"]), *_next_row(f, guard, pointers))
     return f
@@ -235,7 +244,7 @@ def _leaves(
     """A vector of each leaf."""
     env: dict[GraphValue, Value] = {}
     for leaf, kind, pointer in zip(epilogue.region.leaves, epilogue.kinds, pointers, strict=True):
-        if kind == VECTOR:
+        if kind is OperandKind.TENSOR:
             env[leaf.value] = elements.load(f, leaf.dtype, pointer, vector * f.lanes, f.lanes, mask)
         else:
             env[leaf.value] = elements.broadcast(f, leaf.dtype, pointer, 0, f.lanes)

@@ -1,28 +1,30 @@
 """What a contraction does with its result before it is stored: a pointwise region whose operands are known by kind.
 
 The kernel that owns the accumulators decides where they live; the epilogue only says what each operand is and emits
-the code for one vector of channels::
+the code for one vector of channels or columns::
 
     epilogue = epilogue_of(node, nodes, operands, anchor.output, result)     # or a reason (str)
     ...
     f.store(epilogue.emit(f, accumulator, lambda i: f.load(pointer[i], offset[i])), output)
 
-Vectors hold consecutive channels of one pixel, as in blocked layouts.
+Vectors hold consecutive channels of one pixel, as in blocked layouts, or consecutive columns of one row of a product.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from autofusion.ir.dtypes import dtype_name
 from autofusion.ir.graph import Node
 from autofusion.ir.graph import Value as GraphValue
 from autofusion_kernels_cpu.codegen.builder import Function
-from autofusion_kernels_cpu.codegen.pointwise_ops import evaluate
-from autofusion_kernels_cpu.codegen.region import Leaf, make_region, signature
+from autofusion_kernels_cpu.codegen.pointwise_ops import evaluate, literal
+from autofusion_kernels_cpu.codegen.region import Leaf, Region, make_region
 from autofusion_kernels_cpu.codegen.values import Value
 
 # Operators that fit beside a full register tile: a few instructions, few temporaries.
@@ -32,34 +34,57 @@ _LIGHT = frozenset(
 _LIGHT_NODES = 6
 
 
+NO_REGION = Region((), (), ())
+
+
 class OperandKind(enum.Enum):
-    """How an epilogue's operand varies over the result [N, C, ...]."""
+    """How an epilogue's operand varies over the result [N, C, ...], or [..., rows, columns] of a product."""
 
     TENSOR = "tensor"
-    """Element by element: the result's shape."""
+    """Element by element: the result's shape. Of a product: along its columns."""
     CHANNEL = "channel"
-    """One vector of channels for each image: [N or 1, C, 1, ...]."""
+    """One vector of channels for each image: [N or 1, C, 1, ...]. Not of a product."""
     SCALAR = "scalar"
-    """One number."""
+    """One number. Of a product: one for each row, or one."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Epilogue:
-    """Pointwise nodes between an accumulator and the stored result. `kinds` has one entry for each leaf."""
+    """Pointwise work between an accumulator and the stored results; ``kinds`` has one entry for each leaf.
 
-    nodes: tuple[Node, ...] = ()
-    leaves: tuple[Leaf, ...] = ()
+    The region reads ``alpha * accumulator + beta * c`` under the name of ``accumulator``. ``c`` is a leaf, a literal
+    or None.
+    """
+
+    region: Region = NO_REGION
     kinds: tuple[OperandKind, ...] = ()
     accumulator: GraphValue | None = None
-    result: GraphValue | None = None
+    alpha: float = 1.0
+    beta: float = 1.0
+    c: GraphValue | None = None
 
     @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The pointwise nodes, in order."""
+        return self.region.nodes
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """What is read besides the accumulator."""
+        return self.region.leaves
+
+    @cached_property
     def key(self) -> str:
-        """Text that is equal for epilogues that make the same code."""
-        if self.accumulator is None or self.result is None:
+        """Text that is equal for epilogues that make the same code, different for others."""
+        if self.accumulator is None:
             return ""
-        names = {leaf.value: f"{k.value}{i}" for i, (leaf, k) in enumerate(zip(self.leaves, self.kinds, strict=True))}
-        return signature(self.nodes, {**names, self.accumulator: "acc"}, [self.result])
+        added: object = None
+        if self.c is not None:
+            leaves = [leaf.value for leaf in self.leaves]
+            added = leaves.index(self.c) if self.c in leaves else constant_text(self.c)
+        kinds = ",".join(kind.value for kind in self.kinds)
+        region = self.region.signature({self.accumulator: "acc"})
+        return f"{region}|{kinds}|{self.alpha!r},{self.beta!r},{added!r}"
 
     @property
     def is_light(self) -> bool:
@@ -67,16 +92,33 @@ class Epilogue:
         return len(self.nodes) <= _LIGHT_NODES and all(node.op in _LIGHT for node in self.nodes)
 
     def emit(self, f: Function, accumulator: Value, load: Callable[[int], Value]) -> Value:
-        """The result for one accumulator vector; `load(i)` gives the vector of leaf i, where it is used."""
-        if self.accumulator is None or self.result is None:
+        """The only result for one accumulator vector; `load(i)` gives the vector of leaf i, where it is used."""
+        if self.accumulator is None:
             return accumulator
-        env = {leaf.value: load(i) for i, leaf in enumerate(self.leaves)}
-        env[self.accumulator] = accumulator
-        evaluate(f, self.nodes, env, accumulator.type.lanes)
-        return env[self.result]
+        leaves = {leaf.value: load(i) for i, leaf in enumerate(self.leaves)}
+        return self.values(f, accumulator, leaves)[self.region.results[0]]
+
+    def values(self, f: Function, accumulator: Value, leaves: Mapping[GraphValue, Value]) -> dict[GraphValue, Value]:
+        """All values of the region for one accumulator vector and those of the leaves."""
+        assert self.accumulator is not None
+        lanes = accumulator.type.lanes
+        if self.alpha != 1.0:
+            accumulator = accumulator * self.alpha
+        if self.c is not None:
+            added = leaves[self.c] if self.c in leaves else literal(f, self.c, lanes)
+            accumulator = accumulator + (added if self.beta == 1.0 else added * self.beta)
+        env = {**leaves, self.accumulator: accumulator}
+        evaluate(f, self.nodes, env, lanes)
+        return env
 
 
 NO_EPILOGUE = Epilogue()
+
+
+def constant_text(value: GraphValue) -> str:
+    """The number of a scalar constant, exact, with its type."""
+    assert value.const is not None
+    return f"{value.const.reshape(()).item()!r}:{dtype_name(value.const.dtype)}"
 
 
 def epilogue_of(
@@ -107,7 +149,7 @@ def epilogue_of(
         if kind is None:
             return f"operand '{leaf.value.name}' of its epilogue is neither one for each channel nor for each element"
         kinds.append(kind)
-    return Epilogue(region.nodes, region.leaves, tuple(kinds), accumulator, result)
+    return Epilogue(region, tuple(kinds), accumulator)
 
 
 def kind_of(shape: Sequence[int], result: Sequence[int]) -> OperandKind | None:

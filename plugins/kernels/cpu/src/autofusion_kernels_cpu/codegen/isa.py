@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from autofusion.kernels import KernelError
+from autofusion.kernels import KernelError, Target
 
 
 class UnsupportedIsaError(KernelError):
@@ -91,3 +91,8 @@ def host_isa(name: str | None = None) -> Isa:
     raise UnsupportedIsaError(
         f"instruction set '{name}' cannot run here: expected one of {', '.join(isa.name for isa in isas)}"
     )
+
+
+def isa_of(target: Target) -> Isa:
+    """The instruction set that kernels for ``target`` are generated for; raises as ``host_isa``."""
+    return host_isa(target.isa)

@@ -88,10 +88,10 @@ def share(f: Function, total: Value, workers: Value) -> tuple[Value, Value]:
 
 
 @contextlib.contextmanager
-def rows(f: Function, pointers: Sequence[Value], elements: Sequence[Type], at: int) -> Iterator[Row]:
-    """Walk this thread's rows. ``row_parameters`` starts at parameter ``at`` of the kernel; ``elements`` are the
+def rows(f: Function, pointers: Sequence[Value], elements: Sequence[Type]) -> Iterator[Row]:
+    """Walk this thread's rows. ``row_parameters`` are the data behind the kernel's parameters; ``elements`` are the
     operands' element types in memory."""
-    count = len(pointers)
+    count, at = len(pointers), len(f.param)
     table = f.args["params"]
 
     def parameter(index: int) -> Value:
@@ -119,8 +119,3 @@ def rows(f: Function, pointers: Sequence[Value], elements: Sequence[Type], at: i
         with f.loop(low, high, carry=begin) as row:
             yield Row(row.carried, row.index)
             row.next(*(f.at(p, s, t) for p, s, t in zip(row.carried, steps, elements, strict=True)))
-
-
-def parameters(*numbers: int) -> np.ndarray:
-    """Kernel parameters."""
-    return np.array(numbers, np.int64)

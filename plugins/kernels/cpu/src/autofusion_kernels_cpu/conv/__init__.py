@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from autofusion.kernels import CONV
 from autofusion_kernels_cpu.conv.offers import offers
 
-OPERATORS = ("Conv", "ConvTranspose")
+OPERATORS = CONV.anchors
 
 __all__ = ["OPERATORS", "offers"]

@@ -7,20 +7,26 @@ of result rows reads into scratch memory, which stays in the second-level cache.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from autofusion.kernels import BindContext, Target, TensorView
-from autofusion_kernels_cpu.conv import generator
-from autofusion_kernels_cpu.conv.anchored import Anchored, Strided
-from autofusion_kernels_cpu.conv.direct import Binding, Form, offset
+from autofusion.kernels import BindContext, Layout, Offer, Operand, Refusal, Target, TensorView
+from autofusion_kernels_cpu.codegen.isa import isa_of
+from autofusion_kernels_cpu.conv.direct import MORE_BIAS, why_not_planar
 from autofusion_kernels_cpu.conv.geometry import Geometry
-from autofusion_kernels_cpu.conv.products import Structure
-from autofusion_kernels_cpu.conv.tasks import Group, Plane, staged_parameters
-from autofusion_kernels_cpu.conv.tiles import widths
-from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
+from autofusion_kernels_cpu.conv.kernel import kernel
+from autofusion_kernels_cpu.conv.memory import Strided, bind_epilogue, strided
+from autofusion_kernels_cpu.conv.packing import packed_bias, packed_weights
+from autofusion_kernels_cpu.conv.problem import ConvProblem
+from autofusion_kernels_cpu.conv.schedule import cost
+from autofusion_kernels_cpu.conv.steps import KEPT, Layer, LayerData, StepData
+from autofusion_kernels_cpu.conv.tasks import Planes, staged_task_data
+from autofusion_kernels_cpu.conv.variant import Variant, cycles_of
+from autofusion_kernels_cpu.native.program import NativeKernel, independent
 
 # Share of the second-level cache for the lines of a block.
 _CACHE_SHARE = 0.125
@@ -60,84 +66,116 @@ def staging(geometry: Geometry, target: Target, workers: int) -> Staging:
     return Staging(line, rows, (rows - 1) * height.stride + reach, geometry.channels)
 
 
-class ImageConv:
-    """Binds one convolution to views. `workers` is how many threads are worth using."""
-
-    def __init__(self, parts: Anchored, target: Target, workers: int) -> None:
-        self.parts, self.workers = parts, workers
-        self.staging = staging(parts.geometry, target, workers)
-
-    @property
-    def scratch_bytes(self) -> int:
-        """Lines of all threads."""
-        return 4 * self.staging.floats * self.workers
-
-    def __call__(
-        self, context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]
-    ) -> NativeKernel:
-        x = inputs[self.parts.operand]
-        assert x is not None
-        binding = _Staged(self.parts, Form.PLANAR, self.workers, context, inputs, x, outputs[0])
-        binding.stage_in(self.staging)
-        return NativeKernel(tuple(binding.steps()))
+def offer(problem: ConvProblem, target: Target) -> Offer | Refusal:
+    """On a plain image of few channels, whose lines are staged."""
+    reason = why_not_planar(problem, target)
+    if reason is None and not applies(problem.geometry):
+        reason = "it does not read beyond the edges of an image"
+    if reason is not None:
+        return Refusal(reason)
+    layout = Layout(target.lanes)
+    cycles = cycles_of(isa_of(target), problem.geometry, Variant.PLANAR)
+    seconds, workers = cost(target, cycles, problem.weights.nbytes, problem.moved_bytes(Layout(), layout))
+    return Offer(
+        "conv.image",
+        problem.operands(Layout(), (), layout),
+        (Operand(layout, bordered=True),),
+        partial(bind, problem, workers),
+        seconds=seconds,
+        scratch=scratch_bytes(problem.geometry, target, workers),
+    )
 
 
-class _Staged(Binding):
-    def stage_in(self, made: Staging) -> None:
-        """Read from scratch memory of this layout."""
-        self.staging, self.image = made, self.xs
-        self.xs = Strided(0, made.lines * made.line, 0, made.line, 1)
+def scratch_bytes(geometry: Geometry, target: Target, workers: int) -> int:
+    """Lines of all threads."""
+    return 4 * staging(geometry, target, workers).floats * workers
 
-    def _step(
-        self,
-        vectors: int,
-        channels: int,
-        groups: Sequence[Group],
-        planes: Sequence[Plane],
-        packed: np.ndarray,
-        bias: np.ndarray,
-    ) -> NativeStep:
-        pixel, output_pixel = self._pixel()
-        structure = Structure(self.isa, pixel, output_pixel, vectors, widths(self.isa, vectors), staged=True)
-        made, threads = self.staging, self.target.threads
-        header = [*self._header(), made.line // self.lanes, self.geometry.axes[2].low]
-        blocks = [self._blocks(thread) for thread in range(self.workers)]
-        params = staged_parameters(structure, self.epilogue, header, groups, blocks, self._rows(), threads)
-        assert self.context.scratch is not None
-        own = (Ref(self.context.scratch), Ref(packed), Ref(bias), Ref(self.y))
-        refs = (*own, *(o.ref for o in self.operands), Ref(self.x))
-        function = generator.kernel(structure, self.epilogue)
-        return NativeStep(function, refs, params, True, f"conv.image{vectors}", self.workers)
 
-    def _blocks(self, thread: int) -> list[tuple[Plane, np.ndarray]]:
-        """A thread's blocks of result rows, none across the end of an image, and the lines that each reads."""
-        rows, total = self.geometry.axes[1].out, self.geometry.batch * self.geometry.axes[1].out
-        row, last = total * thread // self.workers, total * (thread + 1) // self.workers
-        made = []
-        while row < last:
-            image, first = divmod(row, rows)
-            count = min(self.staging.rows, last - row, rows - first)
-            made.append(self._block(thread, image, first, count))
-            row += count
-        return made
-
-    def _block(self, thread: int, image: int, first: int, count: int) -> tuple[Plane, np.ndarray]:
-        height, width = self.geometry.axes[1:]
-        base = thread * self.staging.floats
-        place = (0, first, 0)
-        plane = Plane(
-            # The table's offsets count from the first pixel, zeros before it included.
-            base + height.low * self.staging.line + width.low,
-            offset(self.ys, image, place),
-            tuple(offset(o.strides, image, place) for o in self.operands),
-            count,
-            width.out,
+def bind(
+    problem: ConvProblem,
+    workers: int,
+    context: BindContext,
+    inputs: Sequence[TensorView | None],
+    outputs: Sequence[TensorView],
+) -> NativeKernel:
+    """One step for each number of channel blocks that the groups of output channels have."""
+    x, y = inputs[problem.operand], outputs[0]
+    assert x is not None and context.scratch is not None
+    g, isa, epilogue = problem.geometry, isa_of(context.target), problem.epilogue
+    blocks = -(-g.filters // isa.lanes)
+    operands = bind_epilogue(context, epilogue, inputs, blocks, isa.lanes, y.shape)
+    made = staging(g, context.target, workers)
+    staged = Strided(0, made.lines * made.line, 0, made.line, 1)
+    strides = tuple(o.strides for o in operands)
+    layer = Layer(g, Variant.PLANAR, staged, strided(y), strides, epilogue.kinds, workers, context.target)
+    image = strided(x)
+    data = KEPT.get((layer, image, made), partial(_layer_data, layer, image, made), lambda data: data.nbytes)
+    buffers = {
+        "input": context.scratch,
+        "weights": packed_weights(context, problem, Variant.PLANAR, data.filters),
+        "bias": packed_bias(context, problem.bias, blocks + MORE_BIAS, isa.lanes),
+        "output": y,
+        "image": x,
+        **{f"operand{i}": operand.source for i, operand in enumerate(operands)},
+    }
+    steps = [
+        kernel(step.structure, epilogue).step(
+            buffers, step.params, step.data, label=f"conv.image{step.structure.vectors}", workers=step.workers
         )
-        lines = (count - 1) * height.stride + (height.kernel - 1) * height.dilation + 1
-        y = first * height.stride - height.low + np.arange(lines)
-        channel = np.arange(self.geometry.channels)[:, None]
-        inside = (y >= 0) & (y < height.size)
-        source = image * self.image.image + channel * self.image.block + np.where(inside, y, 0) * self.image.height
-        target = base + channel * self.xs.block + np.arange(lines) * self.staging.line
-        length = np.where(inside, width.size, 0) + 0 * channel
-        return plane, np.stack([source, target, length], axis=-1).reshape(-1, 3).astype(np.int64)
+        for step in data.steps
+    ]
+    return NativeKernel(independent(steps))
+
+
+def _layer_data(layer: Layer, image: Strided, made: Staging) -> LayerData:
+    parts, planes, rows, lines, counts = _blocks(layer, image, made)
+    found = layer.groupings(layer.geometry.axes[2].out)
+    params = layer.params() | {
+        "line_vectors": made.line // layer.isa.lanes,
+        "line_low": layer.geometry.axes[2].low,
+    }
+    steps, threads = [], layer.target.threads
+    for grouping in found.sizes:
+        structure, groups = layer.structure(grouping.vectors, staged=True), layer.groups(grouping)
+        data = staged_task_data(structure, groups, planes, rows, parts, lines, counts, threads)
+        steps.append(StepData(structure, params, data, layer.workers))
+    return LayerData(found.filters, tuple(steps))
+
+
+def _blocks(
+    layer: Layer, image: Strided, made: Staging
+) -> tuple[np.ndarray, Planes, np.ndarray, np.ndarray, np.ndarray]:
+    """Blocks of result rows, none across the end of an image or of a thread's share: thread of each, their planes, how
+    many rows each has, the lines that they read (int64 [n, 3]) and how many each reads.
+    """
+    g = layer.geometry
+    _, height, width = g.axes
+    # Rows of all images, cut where a thread's share or an image ends, and then as the cache wants it.
+    total = g.batch * height.out
+    cuts = np.unique([*(total * t // layer.workers for t in range(layer.workers)), *range(0, total, height.out), total])
+    first = np.concatenate([np.arange(a, b, made.rows) for a, b in itertools.pairwise(cuts)])
+    count = np.diff(np.append(first, total))
+    shares = np.array([total * (t + 1) // layer.workers for t in range(layer.workers)])
+    part = np.searchsorted(shares, first, side="right")
+    number, row = first // height.out, first % height.out
+
+    def positions(s: Strided) -> np.ndarray:
+        return number * s.image + row * s.height
+
+    base = part * made.floats
+    # The table's offsets count from the first pixel, zeros before it included.
+    start = base + height.low * made.line + width.low
+    offsets = np.stack([start, *(positions(s) for s in (layer.y, *layer.operands))], axis=1)
+    planes = Planes(offsets, made.rows, width.out)
+    # [blocks, channels, lines]; blocks of fewer rows read fewer lines.
+    own = (count - 1) * height.stride + (height.kernel - 1) * height.dilation + 1
+    line = np.arange(made.lines)
+    y = (row * height.stride - height.low)[:, None, None] + line
+    channel = np.arange(g.channels)[:, None]
+    inside = (y >= 0) & (y < height.size)
+    source = number[:, None, None] * image.image + channel * image.block + np.where(inside, y, 0) * image.height
+    target = base[:, None, None] + channel * layer.x.block + line * made.line
+    length = np.where(inside, width.size, 0)
+    stacked = np.stack(np.broadcast_arrays(source, target, length), axis=-1)
+    lines = stacked[np.broadcast_to(line < own[:, None, None], stacked.shape[:-1])].astype(np.int64)
+    return part, planes, count, lines, own * g.channels

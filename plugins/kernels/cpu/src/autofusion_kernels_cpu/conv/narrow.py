@@ -9,22 +9,28 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 
-from autofusion.kernels import BindContext, TensorView
+from autofusion.kernels import BindContext, Layout, Offer, Operand, Refusal, Target, TensorView
 from autofusion_kernels_cpu.codegen.epilogue import Epilogue, OperandKind
-from autofusion_kernels_cpu.codegen.isa import Isa, host_isa
-from autofusion_kernels_cpu.conv import generator
-from autofusion_kernels_cpu.conv.anchored import Anchored, Strided, strided
+from autofusion_kernels_cpu.codegen.isa import Isa, isa_of
 from autofusion_kernels_cpu.conv.geometry import Axis, Geometry, transposed_phases
+from autofusion_kernels_cpu.conv.kernel import kernel
+from autofusion_kernels_cpu.conv.memory import FIXED, Strided, strided
+from autofusion_kernels_cpu.conv.problem import ConvProblem
 from autofusion_kernels_cpu.conv.products import Interleave, Structure
-from autofusion_kernels_cpu.conv.tasks import Group, Plane, Schedule, parameters
+from autofusion_kernels_cpu.conv.schedule import Schedule, cost
+from autofusion_kernels_cpu.conv.steps import KEPT, LayerData, StepData
+from autofusion_kernels_cpu.conv.tables import blocked_table
+from autofusion_kernels_cpu.conv.tasks import Groups, Planes, task_data
 from autofusion_kernels_cpu.conv.tiles import cover, widths
 from autofusion_kernels_cpu.conv.weights import FilterGroup, channel_runs, pack_blocked, padded_vector, read
-from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
+from autofusion_kernels_cpu.native.kernel import Source
+from autofusion_kernels_cpu.native.program import NativeKernel
 
 _MOST_STORES = 8
 """Stores for each sum: beyond it, a block and a copy of it are cheaper."""
@@ -71,7 +77,7 @@ def interleave_of(geometry: Geometry, lanes: int) -> Interleave | None:
     return parts if parts.channels * parts.rows <= _MOST_STORES and parts.lanes <= lanes else None
 
 
-def cost(isa: Isa, geometry: Geometry, parts: Interleave) -> float:
+def cycles_of(isa: Isa, geometry: Geometry, parts: Interleave) -> float:
     """Cycles of one core, were all data in the first-level cache."""
     taps = [taps_of(axis, geometry.transposed) for axis in geometry.axes]
     entries = math.prod(len(t.shifts) for t in taps)
@@ -81,127 +87,191 @@ def cost(isa: Isa, geometry: Geometry, parts: Interleave) -> float:
     return rows * (cover(isa, 1, taps[2].pixels).cycles * steps + spread)
 
 
-class NarrowConv:
-    """Binds one convolution to views. `workers` is how many threads are worth using."""
+def offer(problem: ConvProblem, target: Target) -> Offer | Refusal:
+    """From channel blocks straight into a plain tensor, for few output channels and phases."""
+    interleave = interleave_of(problem.geometry, target.lanes)
+    if interleave is None:
+        return Refusal("its output channels and phases do not fit one vector")
+    if problem.reads_input_twice:
+        return Refusal("its epilogue reads the input as well, as a plain tensor")
+    cycles = cycles_of(isa_of(target), problem.geometry, interleave)
+    tensors = problem.moved_bytes(Layout(target.lanes), Layout())
+    seconds, workers = cost(target, cycles, problem.weights.nbytes, tensors)
+    return Offer(
+        "conv.narrow",
+        problem.operands(Layout(target.lanes), problem.geometry.border, Layout()),
+        (Operand(),),
+        partial(bind, problem, interleave, workers),
+        seconds=seconds,
+    )
 
-    def __init__(self, parts: Anchored, interleave: Interleave, workers: int) -> None:
-        self.parts, self.workers = parts, workers
-        self.geometry = parts.geometry
-        self.taps = [taps_of(axis, self.geometry.transposed) for axis in self.geometry.axes]
-        self.interleave = interleave
 
-    def __call__(
-        self, context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]
-    ) -> NativeKernel:
-        x, y, g = inputs[self.parts.operand], outputs[0], self.geometry
-        assert x is not None
-        isa = host_isa(context.target.isa)
-        xs, ys = strided(x), strided(y)
-        group = FilterGroup(0, 1, 0, g.channels)
-        table = self._table(xs, group, isa.lanes)
-        refs, steps = self._operands(inputs, y)
-        planes = list(self._planes(xs, ys, steps, isa))
+def bind(
+    problem: ConvProblem,
+    interleave: Interleave,
+    workers: int,
+    context: BindContext,
+    inputs: Sequence[TensorView | None],
+    outputs: Sequence[TensorView],
+) -> NativeKernel:
+    """One step, of one filter group."""
+    x, y = inputs[problem.operand], outputs[0]
+    assert x is not None
+    sources, strides = _operands(context, problem, inputs, y)
+    layer = _Layer(problem.geometry, interleave, strided(x), strided(y), tuple(strides), workers, context.target)
+    (step,) = KEPT.get(layer, layer.data, lambda data: data.nbytes).steps
+    buffers: dict[str, Source] = {
+        "input": x,
+        "weights": _weights(context, problem, layer),
+        "bias": _bias(context, problem.bias, interleave, layer.isa.lanes),
+        "output": y,
+        **{f"operand{i}": source for i, source in enumerate(sources)},
+    }
+    code = kernel(step.structure, problem.epilogue)
+    return NativeKernel((code.step(buffers, step.params, step.data, label="conv.narrow", workers=step.workers),))
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """All that the parameters depend on: sizes, strides in floats, and threads worth using."""
+
+    geometry: Geometry
+    interleave: Interleave
+    x: Strided
+    y: Strided
+    operands: tuple[Strided, ...]
+    workers: int
+    target: Target
+
+    @cached_property
+    def isa(self) -> Isa:
+        """The instruction set of the target."""
+        return isa_of(self.target)
+
+    @cached_property
+    def taps(self) -> tuple[Taps, ...]:
+        """Those of each axis."""
+        return tuple(taps_of(axis, self.geometry.transposed) for axis in self.geometry.axes)
+
+    @property
+    def group(self) -> FilterGroup:
+        """The only filter group."""
+        return FilterGroup(0, 1, 0, self.geometry.channels)
+
+    def data(self) -> LayerData:
+        """The only step."""
+        x, y, parts = self.x, self.y, self.interleave
         structure = Structure(
-            isa,
-            xs.width * self.taps[2].step,
-            self.interleave.columns,
+            self.isa,
+            x.width * self.taps[2].step,
+            parts.columns,
             1,
-            widths(isa, 1),
-            interleave=self.interleave,
+            widths(self.isa, 1),
+            interleave=parts,
             masked=any(None in seen for taps in self.taps for _, seen in taps.shifts),
         )
-        row = ys.height * self.interleave.rows
-        rows = (xs.height * self.taps[1].step, row, tuple(row if s.height else 0 for s in steps))
-        header = [rows[0], ys.block, row, ys.height]
-        for stride, operand_row in zip(steps, rows[2], strict=True):
-            header += [stride.block, operand_row]
-        params = parameters(
-            structure,
-            self.parts.epilogue,
-            header,
-            [Group(0, (0,), (table,), 0, 0, (0,) * len(steps))],
-            planes,
-            Schedule(1, self.workers),
-            rows,
-            context.target.threads,
+        row = y.height * parts.rows
+        operand_rows = [row if s.height else 0 for s in self.operands]
+        rows = np.array([x.height * self.taps[1].step, row, *operand_rows], np.int64)
+        params = {"input_row": int(rows[0]), "output_block": y.block, "output_row": row, "output_line": y.height}
+        for i, (strides, operand_row) in enumerate(zip(self.operands, operand_rows, strict=True)):
+            params[f"operand{i}.block"], params[f"operand{i}.row"] = strides.block, operand_row
+        zero = np.zeros((1, 1), np.int64)
+        groups = Groups(np.zeros((1, len(rows)), np.int64), zero, zero, [self._table()], zero[0], {})
+        cut = Schedule(1, self.workers)
+        data = task_data(structure, groups, [self._planes()], cut, rows, self.target.threads)
+        return LayerData((self.group,), (StepData(structure, params, data, self.workers),))
+
+    def _table(self) -> np.ndarray:
+        strides = (self.x.depth, self.x.height, self.x.width)
+        depth, height, width = (
+            np.array([shift for shift, _ in taps.shifts], np.int64) * stride
+            for taps, stride in zip(self.taps, strides, strict=True)
         )
-        repeats = self.interleave.rows * self.interleave.columns
-        bias = padded_vector(None if self.parts.bias is None else np.repeat(self.parts.bias, repeats), 1, isa.lanes)
-        function = generator.kernel(structure, self.parts.epilogue)
-        buffers = (Ref(x), Ref(self._weights(context, group, isa)), Ref(bias), Ref(y), *refs)
-        return NativeKernel((NativeStep(function, buffers, params, name="conv.narrow", workers=self.workers),))
+        shifts = (depth[:, None, None] + height[:, None] + width).ravel()
+        runs = np.array(channel_runs(self.group, self.isa.lanes), np.int64)
+        places = np.stack([runs[:, 0] // self.isa.lanes, runs[:, 0] % self.isa.lanes, runs[:, 1]], axis=1)
+        return blocked_table(places, shifts, self.x)
 
-    def _table(self, xs: Strided, group: FilterGroup, lanes: int) -> np.ndarray:
-        strides = (xs.depth, xs.height, xs.width)
-        shifts = [
-            sum(shift * stride for (shift, _), stride in zip(taps, strides, strict=True)) for taps in self._all_taps()
-        ]
-        entries = []
-        for channel, count in channel_runs(group, lanes):
-            base = channel // lanes * xs.block + channel % lanes
-            entries += [(base + shift, count) for shift in shifts]
-        return np.array(entries, np.int64)
-
-    def _all_taps(self) -> Iterator[tuple[tuple[int, tuple[int | None, ...]], ...]]:
-        return itertools.product(*(t.shifts for t in self.taps))
-
-    def _weights(self, context: BindContext, group: FilterGroup, isa: Isa) -> np.ndarray:
-        """Packed weights of the only group, kept for the session."""
-        weights = self.parts.weights
-        key = ("conv.narrow", id(weights), isa.name, self.geometry.transposed, tuple(self.taps))
-        entry = context.cache.get(key)
-        if entry is None:
-            entry = (weights, pack_blocked(self._lanes(weights), [group], isa.lanes, self.interleave.lanes)[0])
-            context.cache[key] = entry
-        packed: np.ndarray = entry[1]
-        return packed
-
-    def _lanes(self, weights: np.ndarray) -> np.ndarray:
-        """The weights as [lanes of a sum, channels, taps], zero where a phase does not see a tap."""
-        g, parts = self.geometry, self.interleave
-        if g.transposed:
-            weights = weights.swapaxes(0, 1)
-        weights = weights.reshape(g.filters, g.channels, *(axis.kernel for axis in g.axes))
-        taps = list(self._all_taps())
-        made = np.zeros((g.filters, parts.rows, parts.columns, g.channels, len(taps)), np.float32)
-        for t, (depth, height, width) in enumerate(taps):
-            for (r, y), (c, x) in itertools.product(enumerate(height[1]), enumerate(width[1])):
-                if y is not None and x is not None:
-                    made[:, r, c, :, t] = read(weights[:, :, depth[1][0], y, x])
-        return made.reshape(parts.lanes, g.channels, len(taps))
-
-    def _planes(self, xs: Strided, ys: Strided, operands: Sequence[Strided], isa: Isa) -> Iterator[Plane]:
-        g, (depth, height, width) = self.geometry, self.taps
+    def _planes(self) -> Planes:
+        depth, height, width = self.taps
         rows, pixels = height.pixels, width.pixels
-        if g.is_pointwise and xs.height == pixels * isa.lanes:
+        if self.geometry.is_pointwise and self.x.height == pixels * self.isa.lanes:
             # Rows follow each other without a gap, in the result as well.
             rows, pixels = 1, rows * pixels
-        for image in range(g.batch):
-            for d in range(depth.pixels):
-                yield Plane(
-                    image * xs.image + d * depth.step * xs.depth,
-                    image * ys.image + d * ys.depth,
-                    tuple(image * s.image + d * s.depth for s in operands),
-                    rows,
-                    pixels,
-                )
+        image, d = np.indices((self.geometry.batch, depth.pixels)).reshape(2, -1)
+        offsets = [image * s.image + d * s.depth for s in (self.y, *self.operands)]
+        start = image * self.x.image + d * (depth.step * self.x.depth)
+        return Planes(np.stack([start, *offsets], axis=1), rows, pixels)
 
-    def _operands(self, inputs: Sequence[TensorView | None], y: TensorView) -> tuple[list[Ref], list[Strided]]:
-        """Memory and strides of the epilogue's operands: like the result, one number a channel, or one number."""
-        refs, strides = [], []
-        epilogue: Epilogue = self.parts.epilogue
-        for leaf, kind in zip(epilogue.leaves, epilogue.kinds, strict=True):
-            each_image = kind is OperandKind.CHANNEL and len(leaf.shape) == len(y.shape) and leaf.shape[0] > 1
-            once = Strided(self.geometry.filters if each_image else 0, 0, 0, 0, 0)
-            strides.append(strided(y) if kind is OperandKind.TENSOR else once)
-            if leaf.constant is not None:
-                data = leaf.constant
-                if kind is OperandKind.TENSOR:
-                    data = np.broadcast_to(data, y.shape)
-                refs.append(Ref(np.ascontiguousarray(data, np.float32).reshape(-1)))
-            else:
-                assert leaf.operand is not None
-                view = inputs[leaf.operand]
-                assert view is not None
-                refs.append(Ref(view))
-        return refs, strides
+
+def _all_taps(layer: _Layer) -> list[tuple[tuple[int, tuple[int | None, ...]], ...]]:
+    return list(itertools.product(*(t.shifts for t in layer.taps)))
+
+
+def _weights(context: BindContext, problem: ConvProblem, layer: _Layer) -> np.ndarray:
+    """Packed weights of the only group, kept for the session."""
+    g = problem.geometry
+    # What the lanes see of the taps does not depend on how many pixels there are.
+    seen = tuple(tuple(kernel for _, kernel in taps.shifts) for taps in layer.taps)
+    key = ("conv.narrow", id(problem.weights), layer.isa.name, g.transposed, layer.interleave, seen)
+    entry = context.cache.get(key)
+    if entry is None:
+        lanes = _lanes(problem.weights, layer)
+        packed = pack_blocked(lanes, [layer.group], layer.isa.lanes, layer.interleave.lanes)
+        entry = context.cache.setdefault(key, (problem.weights, packed))
+    made: np.ndarray = entry[1]
+    return made
+
+
+def _lanes(weights: np.ndarray, layer: _Layer) -> np.ndarray:
+    """The weights as [lanes of a sum, channels, taps], zero where a phase does not see a tap."""
+    g, parts = layer.geometry, layer.interleave
+    if g.transposed:
+        weights = weights.swapaxes(0, 1)
+    weights = weights.reshape(g.filters, g.channels, *(axis.kernel for axis in g.axes))
+    taps = _all_taps(layer)
+    made = np.zeros((g.filters, parts.rows, parts.columns, g.channels, len(taps)), np.float32)
+    for t, (depth, height, width) in enumerate(taps):
+        for (r, y), (c, x) in itertools.product(enumerate(height[1]), enumerate(width[1])):
+            if y is not None and x is not None:
+                made[:, r, c, :, t] = read(weights[:, :, depth[1][0], y, x])
+    return made.reshape(parts.lanes, g.channels, len(taps))
+
+
+def _bias(context: BindContext, bias: np.ndarray | None, parts: Interleave, lanes: int) -> np.ndarray:
+    """The bias of every lane, kept for the session."""
+    key = ("conv.narrow.bias", None if bias is None else id(bias), parts, lanes)
+    entry = context.cache.get(key)
+    if entry is None:
+        repeated = None if bias is None else np.repeat(bias, parts.rows * parts.columns)
+        entry = context.cache.setdefault(key, (bias, padded_vector(repeated, 1, lanes)))
+    made: np.ndarray = entry[1]
+    return made
+
+
+def _operands(
+    context: BindContext, problem: ConvProblem, inputs: Sequence[TensorView | None], y: TensorView
+) -> tuple[list[Source], list[Strided]]:
+    """Memory and strides of the epilogue's operands: like the result, one number a channel, or one number."""
+    sources: list[Source] = []
+    strides = []
+    epilogue: Epilogue = problem.epilogue
+    for leaf, kind in zip(epilogue.leaves, epilogue.kinds, strict=True):
+        each_image = kind is OperandKind.CHANNEL and len(leaf.shape) == len(y.shape) and leaf.shape[0] > 1
+        once = Strided(problem.geometry.filters, 0, 0, 0, 0) if each_image else FIXED
+        strides.append(strided(y) if kind is OperandKind.TENSOR else once)
+        if leaf.constant is not None:
+            shape = y.shape if kind is OperandKind.TENSOR else leaf.constant.shape
+            key = ("conv.narrow.operand", id(leaf.constant), shape)
+            entry = context.cache.get(key)
+            if entry is None:
+                laid_out = np.ascontiguousarray(np.broadcast_to(leaf.constant, shape), np.float32).reshape(-1)
+                entry = context.cache.setdefault(key, (leaf.constant, laid_out))
+            sources.append(entry[1])
+        else:
+            assert leaf.operand is not None
+            view = inputs[leaf.operand]
+            assert view is not None
+            sources.append(view)
+    return sources, strides

@@ -1,312 +1,324 @@
-"""Work of a convolution as tables of tasks: who computes what, in which order, with which weights coming next.
+"""Work of a convolution as one table of tasks: who computes what, in which order, with which weights coming next.
 
-Everything here is data for the one kernel in `conv.generator`; nothing of it changes a result, not even its rounding.
+Every field of a task is the sum of what a *span* (of a filter group's weights) and a *piece* (of the result) say of it,
+and those of a piece are again sums over planes, rows and tiles: the table is an outer sum of a few short arrays, in the
+order of each thread. Everything here is data for the one kernel in `conv.kernel`; nothing of it changes a result, not
+even its rounding.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from autofusion_kernels_cpu.codegen.epilogue import Epilogue
-from autofusion_kernels_cpu.conv import generator
-from autofusion_kernels_cpu.conv.generator import FIRST, LAST
+from autofusion_kernels_cpu.codegen.isa import Isa
+from autofusion_kernels_cpu.conv.kernel import FIRST, LAST, STAGED_LINE, task_fields
 from autofusion_kernels_cpu.conv.products import TABLE_ENTRY, Structure, entries_summed
-from autofusion_kernels_cpu.conv.tiles import Cover, cover
+from autofusion_kernels_cpu.conv.schedule import Schedule
+from autofusion_kernels_cpu.conv.tiles import cover, widths
 
-
-@dataclass(frozen=True, slots=True)
-class Plane:
-    """A piece of the result with regular rows: one image, one depth, one phase of a transposed convolution.
-
-    Offsets count floats from the first element of the views. `variant` selects the groups' tables and weights.
-    """
-
-    input: int
-    output: int
-    operands: tuple[int, ...]
-    rows: int
-    pixels: int
-    variant: int = 0
+Array = np.ndarray
+_NONE = -1
+"""Flags of what is not a task."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Group:
-    """A filter group: its weights (float offset) and table (int64 [entries, 2]: input offset, k) for each variant.
+class Planes:
+    """Parts of the result with regular rows, all of one size: every image and depth (of a phase).
 
-    `input`, `output` and `operands` are added to the planes' offsets.
+    `offsets` [n, 2 + operands] are those of input, output and the epilogue's operands, in floats from the first element
+    of the views.
     """
 
-    input: int
-    weights: tuple[int, ...]
-    tables: tuple[np.ndarray, ...]
-    bias: int
-    output: int
-    operands: tuple[int, ...]
+    offsets: Array
+    rows: int
+    pixels: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """Filter groups. For each phase, `weights` [n, phases] is where their weights begin (in floats) and `table`
+    [n, phases] which one of `tables` (int64 [entries, 2]: input offset, k) they walk.
+
+    `offsets` [n, 2 + operands] are added to the planes'; `bias` [n] counts floats. `templates` is kept by groups of
+    equal weights, bias and tables, but for the tables' offsets.
+    """
+
+    offsets: Array
+    weights: Array
+    table: Array
+    tables: Sequence[Array]
+    bias: Array
+    templates: dict[tuple[int, ...], Array]
+
+    def __len__(self) -> int:
+        return len(self.bias)
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
-    """How to cut and order the work. `filter_threads` times `plane_threads` threads work.
+class _Slab:
+    """Neighbouring planes of a phase, some rows and tiles of each."""
 
-    `block_pixels > 0`: that many pixels at a time meet all filter groups. Otherwise a filter group meets all pixels
-    before the next one, `chunk_floats` of its weights at a time, prefetching what follows.
-    """
-
-    filter_threads: int
-    plane_threads: int
-    block_pixels: int = 0
-    chunk_floats: int = 0
-    prefetch: bool = False
-
-    @property
-    def workers(self) -> int:
-        """Threads that work."""
-        return self.filter_threads * self.plane_threads
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    plane: Plane
+    phase: int
+    planes: slice
     first_row: int
     rows: int
     first_tile: int
     tiles: int
 
 
-def parameters(
-    structure: Structure,
-    epilogue: Epilogue,
-    header: Sequence[int],
-    groups: Sequence[Group],
-    planes: Sequence[Plane],
-    schedule: Schedule,
-    strides: tuple[int, int, tuple[int, ...]],
-    threads: int,
-) -> np.ndarray:
-    """All parameters of one native step that runs on `threads` threads, some of which may have nothing to do.
+def task_data(
+    structure: Structure, groups: Groups, planes: Sequence[Planes], cut: Schedule, row: Array, threads: int
+) -> Array:
+    """The data of one native step that runs on `threads` threads, some of which may have nothing to do.
 
-    `strides` are the row strides of input, output and operands.
+    `planes` has one entry for each phase; `row` [2 + operands] are the strides of rows of input, output and operands.
     """
-    writer = _Writer(structure, epilogue, strides)
-    for thread in range(schedule.workers):
-        f, p = divmod(thread, schedule.plane_threads)
-        mine = groups[_cut(len(groups), f, schedule.filter_threads) : _cut(len(groups), f + 1, schedule.filter_threads)]
-        pieces = _share(structure, planes, p, schedule.plane_threads)
-        before = len(writer.tasks)
-        if schedule.block_pixels:
-            for piece in _blocks(structure, pieces, schedule.block_pixels):
-                for group in mine:
-                    writer.add(group, [piece], 0)
-        else:
-            for group in mine:
-                writer.add(group, pieces, schedule.chunk_floats)
-        writer.link(before, schedule.prefetch)
-        writer.end_thread()
-    return writer.finish(header, threads)
+    writer = _Writer(structure, groups, cut.chunk_floats, threads)
+    shares = _shares(planes, [_all_tiles(structure, p.pixels) for p in planes], cut.plane_threads)
+    pieces = [
+        [(slab.phase, writer.pieces(planes[slab.phase], slab, row, cut.block_pixels)) for slab in slabs]
+        for slabs in shares
+    ]
+    parts = []
+    for thread in range(cut.workers):
+        f, p = divmod(thread, cut.plane_threads)
+        own = slice(len(groups) * f // cut.filter_threads, len(groups) * (f + 1) // cut.filter_threads)
+        tasks = [writer.tasks(writer.spans(phase)[own], each, bool(cut.block_pixels)) for phase, each in pieces[p]]
+        parts.append(tasks[0] if len(tasks) == 1 else np.concatenate([writer.none, *tasks]))
+        writer.link(parts[-1], cut.prefetch)
+    return writer.finish(parts)
 
 
-def staged_parameters(
+def staged_task_data(
     structure: Structure,
-    epilogue: Epilogue,
-    header: Sequence[int],
-    groups: Sequence[Group],
-    blocks: Sequence[Sequence[tuple[Plane, np.ndarray]]],
-    strides: tuple[int, int, tuple[int, ...]],
+    groups: Groups,
+    planes: Planes,
+    rows: Array,
+    parts: Array,
+    lines: Array,
+    line_counts: Array,
     threads: int,
-) -> np.ndarray:
-    """As `parameters`, for the blocks of each working thread: planes, with the lines to copy before."""
-    writer = _Writer(structure, epilogue, strides)
-    for mine in blocks:
-        for plane, lines in mine:
-            pieces = _share(structure, [plane], 0, 1)
-            for i, group in enumerate(groups):
-                writer.add(group, pieces, 0, lines if i == 0 else None)
-        writer.end_thread()
-    return writer.finish(header, threads)
-
-
-def _cut(total: int, index: int, parts: int) -> int:
-    return total * index // parts
-
-
-def _cover(structure: Structure, plane: Plane) -> Cover:
-    return cover(structure.isa, structure.vectors, plane.pixels, structure.depthwise)
-
-
-def _tiles(structure: Structure, plane: Plane) -> int:
-    return _cover(structure, plane).tiles
-
-
-def _share(structure: Structure, planes: Sequence[Plane], index: int, parts: int) -> list[_Piece]:
-    """One thread's pieces of all planes: whole rows if there are enough of them, tiles otherwise."""
-    rows = sum(plane.rows for plane in planes)
-    if rows % parts == 0 or rows >= 8 * parts:
-        first, last, position, pieces = _cut(rows, index, parts), _cut(rows, index + 1, parts), 0, []
-        for plane in planes:
-            low, high = max(first - position, 0), min(last - position, plane.rows)
-            if low < high:
-                pieces.append(_Piece(plane, low, high - low, 0, _tiles(structure, plane)))
-            position += plane.rows
-        return pieces
-    pieces = []
-    for plane in planes:
-        tiles = _tiles(structure, plane)
-        low, high = _cut(tiles, index, parts), _cut(tiles, index + 1, parts)
-        if low < high and plane.rows:
-            pieces.append(_Piece(plane, 0, plane.rows, low, high - low))
-    return pieces
-
-
-def _blocks(structure: Structure, pieces: Sequence[_Piece], pixels: int) -> list[_Piece]:
-    """Pieces of about `pixels` each."""
+) -> Array:
+    """As `task_data`, for one thread for each plane (`parts`, ascending), which has `rows` of it and copies some of the
+    `lines` (int64 [n, 3]) before: `line_counts` says how many, plane by plane.
+    """
+    writer = _Writer(structure, groups, 0, threads)
+    everything = _Slab(0, slice(None), 0, planes.rows, 0, _all_tiles(structure, planes.pixels))
+    pieces = writer.pieces(planes, everything, np.zeros(planes.offsets.shape[1], np.int64), 0)
+    pieces[:, writer.column["rows"]] = rows
+    pieces[:, writer.column["stage"]] = (np.cumsum(line_counts) - line_counts) * len(STAGED_LINE)
+    pieces[:, writer.column["stage_count"]] = line_counts
+    spans = writer.spans(0)
     made = []
-    for piece in pieces:
-        width = max(piece.plane.pixels, 1)
-        tiles = max(1, round(pixels / max(width / max(_tiles(structure, piece.plane), 1), 1)))
-        if piece.tiles > tiles:
-            for row in range(piece.rows):
-                for tile in range(0, piece.tiles, tiles):
-                    count = min(tiles, piece.tiles - tile)
-                    made.append(_Piece(piece.plane, piece.first_row + row, 1, piece.first_tile + tile, count))
-            continue
-        rows = max(1, pixels // width)
-        for row in range(0, piece.rows, rows):
-            count = min(rows, piece.rows - row)
-            made.append(_Piece(piece.plane, piece.first_row + row, count, piece.first_tile, piece.tiles))
+    for thread in range(int(parts[-1]) + 1):
+        own = pieces[parts == thread]
+        tasks = writer.tasks(spans, own, True).reshape(len(own), len(groups), -1)
+        # The lines are copied before the first group.
+        tasks[:, 1:, writer.column["stage_count"]] = 0
+        made.append(tasks.reshape(-1, tasks.shape[-1]))
+    return writer.finish(made, lines)
+
+
+def _all_tiles(structure: Structure, pixels: int) -> int:
+    return cover(structure.isa, structure.vectors, pixels, structure.depthwise).tiles
+
+
+# --- shares of threads ------------------------------------------------------------------------------------------------
+def _shares(planes: Sequence[Planes], tiles: Sequence[int], parts: int) -> list[list[_Slab]]:
+    """What every thread has: whole rows if there are enough of them, tiles otherwise."""
+    total = sum(len(each.offsets) * each.rows for each in planes)
+    if total % parts == 0 or total >= 8 * parts:
+        cuts = [total * i // parts for i in range(parts + 1)]
+        return [list(_row_slabs(planes, tiles, first, last)) for first, last in itertools.pairwise(cuts)]
+    made = []
+    for part in range(parts):
+        slabs = []
+        for phase, each in enumerate(planes):
+            first, last = tiles[phase] * part // parts, tiles[phase] * (part + 1) // parts
+            if first < last and each.rows:
+                slabs.append(_Slab(phase, slice(None), 0, each.rows, first, last - first))
+        made.append(slabs)
     return made
 
 
+def _row_slabs(planes: Sequence[Planes], tiles: Sequence[int], first: int, last: int) -> Iterator[_Slab]:
+    """Rows `first` to `last` of all planes, one after the other."""
+    for phase, each in enumerate(planes):
+        count = len(each.offsets) * each.rows
+        low, high = max(first, 0), min(last, count)
+        while low < high:
+            plane, row = divmod(low, each.rows)
+            whole = 1 if row else (high - low) // each.rows
+            rows = min(each.rows - row, high - low)
+            yield _Slab(phase, slice(plane, plane + max(whole, 1)), row, rows, 0, tiles[phase])
+            low += rows * max(whole, 1)
+        first, last = first - count, last - count
+
+
+# --- tiles ------------------------------------------------------------------------------------------------------------
+@functools.lru_cache(2048)
+def _row_tiles(isa: Isa, vectors: int, pixels: int, depthwise: int) -> tuple[Array, Array, Array]:
+    """(counts of each width, tiles before them, the pixel that they start at) of a row."""
+    counts = np.array(cover(isa, vectors, pixels, depthwise).counts, np.int64)
+    covered = counts * np.array(widths(isa, vectors, depthwise))
+    return counts, np.cumsum(counts) - counts, np.cumsum(covered) - covered
+
+
+@functools.lru_cache(512)
+def _tile_fields(isa: Isa, vectors: int, pixels: int, depthwise: int, ranges: tuple[tuple[int, int], ...]) -> Array:
+    """[ranges, fields]: length of the row, first and last pixel, (start, count) of every width, of ranges of tiles."""
+    counts, before, start = _row_tiles(isa, vectors, pixels, depthwise)
+    sizes = np.array(widths(isa, vectors, depthwise))
+    edges = np.array(ranges, np.int64)
+    low, high = (np.minimum(np.maximum(edges[:, i, None] - before, 0), counts) for i in range(2))
+    begin, end = start + low * sizes, np.minimum(start + high * sizes, pixels)
+    some = high > low
+    made = np.empty((len(ranges), 3 + 2 * len(sizes)), np.int64)
+    made[:, 0] = pixels
+    made[:, 1], made[:, 2] = np.where(some, begin, pixels).min(axis=1), np.where(some, end, 0).max(axis=1)
+    made[:, 3::2], made[:, 4::2] = begin, high - low
+    return made
+
+
+def _cuts(structure: Structure, planes: Planes, slab: _Slab, pixels: int) -> tuple[list[int], list[tuple[int, int]]]:
+    """(first rows, and the end of the last; ranges of tiles) of the pieces of about `pixels` each (0: one piece)."""
+    rows = range(slab.first_row, slab.first_row + slab.rows)
+    tiles = range(slab.first_tile, slab.first_tile + slab.tiles)
+    if not pixels:
+        return [rows.start, rows.stop], [(tiles.start, tiles.stop)]
+    width = max(planes.pixels, 1)
+    some = max(1, round(pixels / max(width / max(_all_tiles(structure, planes.pixels), 1), 1)))
+    if slab.tiles > some:
+        return [*rows, rows.stop], [(first, min(first + some, tiles.stop)) for first in tiles[::some]]
+    return [*rows[:: max(1, pixels // width)], rows.stop], [(tiles.start, tiles.stop)]
+
+
+@functools.cache
+def _columns(fields: tuple[str, ...]) -> dict[str, int]:
+    return {name: i for i, name in enumerate(fields)}
+
+
 class _Writer:
-    """Collects tasks and tables."""
+    """Arrays of fields, for one structure and its groups."""
 
-    def __init__(self, structure: Structure, epilogue: Epilogue, strides: tuple[int, int, tuple[int, ...]]) -> None:
-        self.structure, self.epilogue = structure, epilogue
+    def __init__(self, structure: Structure, groups: Groups, chunk_floats: int, threads: int) -> None:
+        self._structure, self._groups, self._threads = structure, groups, threads
         self._lanes = structure.isa.lanes * structure.vectors
-        self.input_row, self.output_row, self.operand_rows = strides
-        self.tasks: list[list[int]] = []
-        # By identity: filter groups with the same input channels share one array.
-        self._tables: dict[int, tuple[int, np.ndarray]] = {}
-        self._kept: list[np.ndarray] = []
-        self._table_parts: list[np.ndarray] = []
-        self._table_size = 0
-        # k steps, and weights, of each task.
-        self._steps: list[int] = []
-        # Tasks up to the end of each thread's.
-        self._ends = [0]
-        self._ranges: list[tuple[int, int]] = []
+        self._most = -(-chunk_floats // self._lanes)
+        self._offsets = groups.offsets.shape[1]
+        fields = task_fields(self._offsets - 2, len(structure.widths))
+        self.column = _columns(fields)
+        self.none = np.zeros((0, len(fields)), np.int64)
+        self._table_at = [0, *itertools.accumulate(table.size for table in groups.tables)]
+        self._spans: dict[int, Array] = {}
 
-    def _table(self, table: np.ndarray) -> tuple[int, np.ndarray]:
-        """Where the table will lie among the tables, and how many k there are before each entry."""
-        if id(table) not in self._tables:
-            before = np.concatenate([[0], np.cumsum(table[:, 1])])
-            self._tables[id(table)] = (self._table_size, before)
-            self._table_parts.append(table.ravel())
-            self._kept.append(table)
-            self._table_size += table.size
-        return self._tables[id(table)]
+    def pieces(self, planes: Planes, slab: _Slab, row: Array, block_pixels: int) -> Array:
+        """[pieces, fields]: planes outside, then rows, then tiles. Nothing of the groups."""
+        edges, ranges = _cuts(self._structure, planes, slab, block_pixels)
+        first = np.array(edges, np.int64)
+        offsets = planes.offsets[slab.planes]
+        made = np.zeros((len(offsets), len(edges) - 1, len(ranges), len(self.column)), np.int64)
+        made[..., : self._offsets] = offsets[:, None, None] + (first[:-1, None] * row)[:, None]
+        made[..., self.column["rows"]] = np.diff(first)[:, None]
+        s = self._structure
+        tiles = _tile_fields(s.isa, s.vectors, planes.pixels, s.depthwise, tuple(ranges))
+        made[..., len(self.column) - tiles.shape[1] :] = tiles
+        return made.reshape(-1, len(self.column))
 
-    def add(self, group: Group, pieces: Sequence[_Piece], chunk_floats: int, stage: np.ndarray | None = None) -> None:
-        """Tasks of a group: all pieces for a chunk of the table, then the next chunk. `stage` are the lines that the
-        first of them copies.
+    def tasks(self, spans: Array, pieces: Array, pieces_outside: bool) -> Array:
+        """Tasks [n, fields] of spans [groups, chunks, fields] and pieces: every piece meets all groups, or every group
+        all pieces, one chunk after the other.
         """
-        first = len(self.tasks)
-        lanes = self._lanes
-        for variant in dict.fromkeys(piece.plane.variant for piece in pieces):
-            table, weights = group.tables[variant], group.weights[variant]
-            own = [piece for piece in pieces if piece.plane.variant == variant]
-            position, before = self._table(table)
-            block = entries_summed(table)
-            for start, stop in _chunks(before, -(-chunk_floats // lanes), block):
-                flags = (FIRST if start == 0 else 0) | (LAST if stop == len(table) else 0)
-                span = (weights + int(before[start]) * lanes, weights + int(before[stop]) * lanes)
-                for piece in own:
-                    self._task(group, piece, position + start * TABLE_ENTRY, (stop - start, block), flags, span)
-        if stage is not None:
-            at = generator.TASK.index("stage")
-            self.tasks[first][at : at + 2] = [self._table_size, len(stage)]
-            self._table_parts.append(stage.ravel())
-            self._table_size += stage.size
+        flat = spans.reshape(-1, spans.shape[-1])
+        outer, inner = (pieces, flat) if pieces_outside else (flat, pieces)
+        made = (outer[:, None] + inner).reshape(-1, spans.shape[-1])
+        flags = made[:, self.column["flags"]]
+        return made[flags != _NONE] if flags.min(initial=0) == _NONE else made
 
-    def _task(
-        self, group: Group, piece: _Piece, table: int, taps: tuple[int, int], flags: int, span: tuple[int, int]
-    ) -> None:
-        plane, row = piece.plane, piece.first_row
-        counts = _cover(self.structure, plane).counts
-        starts, tiles, pixel, seen = [], 0, 0, 0
-        own: list[int] = []
-        for width, count in zip(self.structure.widths, counts, strict=True):
-            low = min(max(piece.first_tile - seen, 0), count)
-            high = min(max(piece.first_tile + piece.tiles - seen, 0), count)
-            starts += [pixel + low * width, high - low]
-            if high > low:
-                own += [pixel + low * width, min(pixel + high * width, plane.pixels)]
-            tiles += high - low
-            pixel += count * width
-            seen += count
-        operands = [
-            base + own + row * step
-            for base, own, step in zip(plane.operands, group.operands, self.operand_rows, strict=True)
-        ]
-        self.tasks.append(
-            [
-                piece.rows,
-                plane.input + group.input + row * self.input_row,
-                span[0],
-                group.bias,
-                plane.output + group.output + row * self.output_row,
-                table,
-                *taps,
-                flags,
-                plane.pixels,
-                own[0],
-                own[-1],
-                span[0],
-                span[0],
-                0,
-                0,
-                0,
-                *operands,
-                *starts,
-            ]
-        )
-        self._steps.append(max(piece.rows * tiles * (span[1] - span[0]) // self._lanes, 1))
-        self._ranges.append(span)
+    def spans(self, phase: int) -> Array:
+        """[groups, chunks, fields]: nothing of the pieces. `table` counts from the first table."""
+        if phase not in self._spans:
+            key = (phase, self._most, len(self.column))
+            template = self._groups.templates.get(key)
+            if template is None:
+                template = self._groups.templates[key] = self._template(phase)
+            made = template.copy()
+            made[..., : self._offsets] = self._groups.offsets[:, None]
+            self._spans[phase] = made
+        return self._spans[phase]
 
-    def link(self, first: int, prefetch: bool) -> None:
-        """Let every task since `first` ask for the weights of the one after it."""
+    def _template(self, phase: int) -> Array:
+        """The spans without the groups' offsets."""
+        groups, column = self._groups, self.column
+        number = groups.table[:, phase]
+        used = dict.fromkeys(number.tolist())
+        # Tables of one step are of one shape, but for groups of channels that straddle blocks in other ways.
+        chunks = {n: _chunks(groups.tables[n], self._most) for n in used}
+        most = max(len(each) for each in chunks.values())
+        fields = np.zeros((len(groups.tables), most, len(column)), np.int64)
+        for n, each in chunks.items():
+            own = fields[n]
+            # A table of fewer chunks ends in some that are none: `tasks` drops them.
+            table = np.array([*each, *[(0, 0, 0, 0, _NONE)] * (most - len(each))], np.int64)
+            own[:, column["table"]] = self._table_at[n] + table[:, 0] * TABLE_ENTRY
+            own[:, column["taps"]], own[:, column["flags"]] = table[:, 1], table[:, 4]
+            own[:, column["block"]] = entries_summed(groups.tables[n])
+            own[:, column["weights"]], own[:, column["prefetch_end"]] = table[:, 2], table[:, 3]
+            own[:, column["weights"] : column["prefetch_end"] + 1] *= self._lanes
+            own[:, column["prefetch"]] = own[:, column["weights"]]
+        made = fields[number]
+        made[..., column["bias"]] += groups.bias[:, None]
+        start = column["weights"]
+        made[..., start : start + 3] += groups.weights[:, phase, None, None]
+        return made
+
+    def link(self, tasks: Array, prefetch: bool) -> None:
+        """With `prefetch`, let every task of a thread ask for the weights of the one after it, if those are others."""
         if not prefetch:
+            tasks[:, self.column["prefetch_end"]] = tasks[:, self.column["prefetch"]]
             return
-        at = generator.TASK.index("prefetch")
-        for i in range(first, len(self.tasks) - 1):
-            start, stop = self._ranges[i + 1]
-            if (start, stop) != self._ranges[i]:
-                self.tasks[i][at : at + 3] = [start, stop, round(4 * (stop - start) / self._steps[i])]
+        start, stop = tasks[:-1, self.column["weights"]], tasks[:-1, self.column["prefetch_end"]]
+        following, end = tasks[1:, self.column["weights"]], tasks[1:, self.column["prefetch_end"]].copy()
+        tiles = tasks[:-1, self.column["count0"] :: 2].sum(axis=1)
+        steps = np.maximum(tasks[:-1, self.column["rows"]] * tiles * (stop - start) // self._lanes, 1)
+        other = (following != start) | (end != stop)
+        pace = np.rint(4 * (end - following) / steps).astype(np.int64)
+        tasks[:-1, self.column["prefetch_step"]] = np.where(other, pace, 0)
+        tasks[:-1, self.column["prefetch"]] = np.where(other, following, start)
+        tasks[:-1, self.column["prefetch_end"]] = np.where(other, end, start)
+        tasks[-1:, self.column["prefetch_end"]] = tasks[-1:, self.column["weights"]]
 
-    def end_thread(self) -> None:
-        """What follows is another thread's."""
-        self._ends.append(len(self.tasks))
-
-    def finish(self, header: Sequence[int], threads: int) -> np.ndarray:
-        """Header and shares, tasks, tables."""
-        base, size = len(header) + 2 * threads, generator.task_size(self.structure, self.epilogue)
-        shares = [base + end * size for pair in itertools.pairwise(self._ends) for end in pair]
-        head = [*header, *shares, *[base] * (2 * threads - len(shares))]
-        tasks = np.array(self.tasks, np.int64)
-        if len(tasks):
-            for name in ("table", "stage"):
-                tasks[:, generator.TASK.index(name)] += len(head) + tasks.size
-        return np.concatenate([np.array(head, np.int64), tasks.ravel(), *self._table_parts]).astype(np.int64)
+    def finish(self, parts: Sequence[Array], lines: Array | None = None) -> Array:
+        """Shares of the threads, tasks, tables, lines to copy: as int64, with positions from the start."""
+        tasks = np.concatenate(parts)
+        base, size = 2 * self._threads, len(self.column)
+        tables_at = base + tasks.size
+        tasks[:, self.column["table"]] += tables_at
+        tasks[:, self.column["stage"]] += tables_at + self._table_at[-1]
+        ends = base + np.cumsum([0, *(len(part) for part in parts)]) * size
+        shares = np.full((self._threads, 2), base, np.int64)
+        shares[: len(parts), 0], shares[: len(parts), 1] = ends[:-1], ends[1:]
+        made = [shares.ravel(), tasks.ravel(), *(table.ravel() for table in self._groups.tables)]
+        return np.concatenate(made if lines is None else [*made, lines.ravel()])
 
 
-def _chunks(before: np.ndarray, most: int, block: int) -> list[tuple[int, int]]:
-    """Ranges of table entries of about `most` k each (0: one range), in whole blocks of entries."""
-    entries, total = len(before) - 1, int(before[-1])
-    if not most or total <= most or not entries:
-        return [(0, entries)]
-    parts, blocks = -(-total // most), -(-entries // block)
-    cuts = sorted({min(_cut(blocks, i, parts) * block, entries) for i in range(parts + 1)})
-    return list(itertools.pairwise(cuts))
+def _chunks(table: Array, most: int) -> list[tuple[int, int, int, int, int]]:
+    """Runs of entries of about `most` k each (0: one run), in whole blocks: (first entry, entries, k before the first,
+    k up to the end, flags).
+    """
+    entries = len(table)
+    before = [0, *np.cumsum(table[:, 1]).tolist()]
+    block = entries_summed(table)
+    cuts = [0, entries]
+    if most and before[-1] > most and entries:
+        parts, blocks = -(-before[-1] // most), -(-entries // block)
+        cuts = sorted({min(blocks * i // parts * block, entries) for i in range(parts + 1)})
+    return [
+        (a, b - a, before[a], before[b], (FIRST if a == 0 else 0) | (LAST if b == entries else 0))
+        for a, b in itertools.pairwise(cuts)
+    ]

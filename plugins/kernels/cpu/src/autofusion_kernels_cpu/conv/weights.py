@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,9 +22,10 @@ class FilterGroup:
     last: int
 
 
+@functools.lru_cache(1024)
 def filter_groups(
-    splits: Sequence[int], lanes: int, filters: int, group_channels: int, group_filters: int
-) -> list[FilterGroup]:
+    splits: tuple[int, ...], lanes: int, filters: int, group_channels: int, group_filters: int
+) -> tuple[FilterGroup, ...]:
     """Filter groups of `splits` channel blocks each, with the input channels of every convolution group they touch."""
     made, block = [], 0
     for vectors in splits:
@@ -31,7 +33,7 @@ def filter_groups(
         last = (min((block + vectors) * lanes, filters) - 1) // group_filters
         made.append(FilterGroup(block, vectors, first * group_channels, (last + 1) * group_channels))
         block += vectors
-    return made
+    return tuple(made)
 
 
 def channel_runs(group: FilterGroup, lanes: int) -> list[tuple[int, int]]:
@@ -66,50 +68,42 @@ def read(weights: np.ndarray) -> np.ndarray:
     return np.where(weights == 0, np.float32(-0.0), weights)
 
 
-def pack_blocked(
-    weights: np.ndarray, groups: Sequence[FilterGroup], lanes: int, group_filters: int
-) -> tuple[np.ndarray, list[int]]:
-    """Packed weights for blocked input (entries: channel run, then tap; k: channels of the run), and where each
-    group's begin.
-    """
-    parts, starts, size = [], [], 0
+def pack_blocked(weights: np.ndarray, groups: Sequence[FilterGroup], lanes: int, group_filters: int) -> np.ndarray:
+    """Packed weights for blocked input (entries: channel run, then tap; k: channels of the run)."""
+    parts, size = [], 0
     for group in groups:
         own = dense(weights, group, lanes, group_filters)
-        starts.append(size)
         for channel, count in channel_runs(group, lanes):
             run = own[:, channel - group.first : channel - group.first + count]
             parts.append(run.transpose(2, 1, 0).ravel())
             size += parts[-1].size
-    return aligned_concatenation(parts, size), starts
+    return aligned_concatenation(parts, size)
 
 
-def pack_planar(weights: np.ndarray, groups: Sequence[FilterGroup], lanes: int) -> tuple[np.ndarray, list[int]]:
-    """Packed weights for plain input (entries: channel and tap outside a row; k: taps of a row), and where each
-    group's begin. `weights` is [filters, channels, taps outside, taps of a row]; one convolution group.
+def pack_planar(weights: np.ndarray, groups: Sequence[FilterGroup], lanes: int) -> np.ndarray:
+    """Packed weights for plain input (entries: channel and tap outside a row; k: taps of a row). `weights` is
+    [filters, channels, taps outside, taps of a row]; one convolution group.
     """
-    parts, starts, size = [], [], 0
+    parts, size = [], 0
     for group in groups:
         start = group.block * lanes
         own = np.zeros((group.vectors * lanes, *weights.shape[1:]), np.float32)
         chosen = weights[start : start + group.vectors * lanes]
         own[: len(chosen)] = chosen
-        starts.append(size)
         parts.append(own.transpose(1, 2, 3, 0).ravel())
         size += parts[-1].size
-    return aligned_concatenation(parts, size), starts
+    return aligned_concatenation(parts, size)
 
 
-def pack_depthwise(weights: np.ndarray, blocks: int, lanes: int) -> tuple[np.ndarray, list[int]]:
-    """Packed weights of a depthwise convolution (entries: taps; k: 1), and where each block's begin. `weights` is
-    [channels, taps].
-    """
+def pack_depthwise(weights: np.ndarray, blocks: int, lanes: int) -> np.ndarray:
+    """Packed weights of a depthwise convolution (entries: taps; k: 1). `weights` is [channels, taps]."""
     channels, taps = weights.shape
     padded = aligned_zeros(blocks * taps * lanes)
     full = np.zeros((blocks * lanes, taps), np.float32)
     full[:channels] = weights
     padded[: blocks * taps * lanes] = full.reshape(blocks, lanes, taps).transpose(0, 2, 1).ravel()
     flush_denormals(padded)
-    return padded, [block * taps * lanes for block in range(blocks)]
+    return padded
 
 
 def aligned_concatenation(parts: Sequence[np.ndarray], size: int) -> np.ndarray:

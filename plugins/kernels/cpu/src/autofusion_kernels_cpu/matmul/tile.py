@@ -7,6 +7,7 @@ have any strides, so A is used where it lies, transposed or not.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from autofusion_kernels_cpu.codegen.builder import Function, Module
@@ -60,6 +61,7 @@ def panels_for(isa: Isa, rows: int) -> int:
     return best
 
 
+@functools.lru_cache(2048)
 def choose_rows(isa: Isa, count: int, single: bool = False) -> Rows:
     """Split ``count`` rows into tiles of two neighbouring heights.
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from autofusion_kernels_cpu.movement.offer import offers
+from autofusion_kernels_cpu.movement.bind import between
+from autofusion_kernels_cpu.movement.offers import offers
 from autofusion_kernels_cpu.movement.operators import MOVEMENTS
-from autofusion_kernels_cpu.movement.steps import between
 
 OPERATORS = tuple(MOVEMENTS)
 

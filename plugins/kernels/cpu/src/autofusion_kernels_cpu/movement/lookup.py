@@ -6,7 +6,6 @@ check raises afterwards.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -15,25 +14,25 @@ import numpy as np
 from autofusion.ir.graph import Node
 from autofusion.kernels import BindContext, InputError, Numerics, Offer, Operand, Refusal, Target, TensorView
 from autofusion_kernels_cpu.codegen import nest
-from autofusion_kernels_cpu.codegen.builder import Module
-from autofusion_kernels_cpu.codegen.isa import Isa
+from autofusion_kernels_cpu.codegen.builder import Function
+from autofusion_kernels_cpu.codegen.isa import Isa, isa_of
 from autofusion_kernels_cpu.codegen.values import I8, I64
 from autofusion_kernels_cpu.estimate import roofline
-from autofusion_kernels_cpu.movement.kernels import ITEMS, move_function
-from autofusion_kernels_cpu.native.jit import jit
-from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
-from autofusion_kernels_cpu.support import isa_of, operands, parameters, result, static
+from autofusion_kernels_cpu.movement.kernel import ITEMS, move_function
+from autofusion_kernels_cpu.native.kernel import Kernel
+from autofusion_kernels_cpu.native.program import NativeKernel
+from autofusion_kernels_cpu.support import operands, result, static
 
 PARAMS = ("outer", "count", "size", "run", "workers")
 NOTHING = np.iinfo(np.int64).min
 """No index is that small: the value of the note as long as all were in range."""
 
 
-def lookup_kernel(isa: Isa, index_bytes: int) -> Module:
+def lookup_kernel(isa: Isa, index_bytes: int) -> Kernel:
     """`run` bytes for each of `count` indices into `size` rows, `outer` times."""
-    module = Module(isa)
-    move = move_function(module)
-    with module.kernel(f"gather_rows{index_bytes}", ["source", "result", "indices", "note"], PARAMS) as f:
+
+    def emit(f: Function) -> None:
+        move = move_function(f.module)
         p = f.param
         first, last = nest.share(f, p["outer"] * p["count"], p["workers"])
         with f.loop(first, last) as unit:
@@ -47,12 +46,8 @@ def lookup_kernel(isa: Isa, index_bytes: int) -> Module:
             row = outer * p["size"] + f.select(inside, index, f.as_value(0, I64))
             source = f.at(f.buffer["source"], row * p["run"], I8)
             f.call(move, f.at(f.buffer["result"], unit.index * p["run"], I8), source, p["run"])
-    return module
 
-
-@functools.cache
-def _function(isa: Isa, index_bytes: int) -> int:
-    return jit().kernel(lookup_kernel(isa, index_bytes))
+    return Kernel(f"gather_rows{index_bytes}", isa, "", ("source", "result", "indices", "note"), PARAMS, emit)
 
 
 def lookup_offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
@@ -68,19 +63,23 @@ def lookup_offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
         return Refusal("it looks up an axis without elements")
     run = math.prod(shape[axis + 1 :]) * type_.dtype.itemsize
     estimate = roofline(target, 0, 2 * out.nbytes)
-    params = parameters([math.prod(shape[:axis]), indices.numel, shape[axis], run, estimate.workers])
+    params = {
+        "outer": math.prod(shape[:axis]),
+        "count": indices.numel,
+        "size": shape[axis],
+        "run": run,
+        "workers": estimate.workers,
+    }
     label, size = node.label, shape[axis]
 
     def bind(context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]) -> NativeKernel:
         source, given = inputs[0], inputs[1]
         assert source is not None and given is not None
         note = np.full(1, NOTHING, np.int64)
-        function = _function(isa_of(context.target), indices.dtype.itemsize)
-        buffers = (Ref(source), Ref(outputs[0]), Ref(given), Ref(note))
-        return NativeKernel(
-            (NativeStep(function, buffers, params, name="gather.rows", workers=estimate.workers),),
-            _check(note, label, axis, size),
-        )
+        kernel = lookup_kernel(isa_of(context.target), indices.dtype.itemsize)
+        buffers = {"source": source, "result": outputs[0], "indices": given, "note": note}
+        step = kernel.step(buffers, params, label="gather.rows", workers=estimate.workers)
+        return NativeKernel((step,), _check(note, label, axis, size))
 
     seconds = max(estimate.seconds, out.nbytes / max(run, 1) * 4e-9 / target.threads)
     return [Offer("gather.rows", operands(node, {}), (Operand(),), bind, seconds, numerics=Numerics.EXACT)]

@@ -10,9 +10,8 @@ import numpy as np
 from autofusion.ir.graph import Node
 from autofusion.kernels import PLAIN, TensorView, dense_strides
 from autofusion_kernels_cpu.movement.box import Box, Region, UnsupportedMove, region_boxes
-from autofusion_kernels_cpu.movement.movement import Movement, Stages, Views
 from autofusion_kernels_cpu.movement.pad import pad
-from autofusion_kernels_cpu.movement.steps import Move
+from autofusion_kernels_cpu.movement.problem import Move, Movement, Stages, Views
 from autofusion_kernels_cpu.support import constant_ints, result, static
 
 

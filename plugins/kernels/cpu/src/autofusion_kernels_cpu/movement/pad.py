@@ -14,8 +14,7 @@ from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
 from autofusion.kernels import PLAIN, Buffer, BufferKind, TensorView
 from autofusion_kernels_cpu.movement.box import Region, UnsupportedMove, region_boxes
-from autofusion_kernels_cpu.movement.movement import Movement, Stages, Views
-from autofusion_kernels_cpu.movement.steps import Move
+from autofusion_kernels_cpu.movement.problem import Move, Movement, Stages, Views
 from autofusion_kernels_cpu.support import constant_ints, result, static
 
 _MODES = ("constant", "edge", "reflect", "wrap")

@@ -1,8 +1,8 @@
-"""IR text to callable machine code, with an object cache on disk.
+"""Machine code in this process: compiled through LLVM, or loaded from the cache of objects (`native.cache`).
 
-Compilation takes 5 to 40 ms a kernel and loading an object 0.2 ms, so objects are kept under `$AUTOFUSION_CACHE` (or
-`~/.cache/autofusion`), keyed by everything that determines them: the text, the processor and its features, LLVM's
-version. A cache that cannot be read or written costs time, never correctness.
+Compilation takes 5 to 40 ms a kernel and loading an object 0.2 ms. An object is found by what determines it without
+its text being written: a digest of these generators, the structure of the kernel, the processor and its features, the
+versions of LLVM and NumPy. Objects of modules without a structure of their own are found by their text.
 """
 
 from __future__ import annotations
@@ -11,28 +11,22 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-import os
-import tempfile
 import threading
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from autofusion.kernels import KernelError
+import numpy as np
+
+import autofusion.ir
+from autofusion.kernels import KernelError, renew_after_fork
 from autofusion_kernels_cpu.codegen.builder import Module
 from autofusion_kernels_cpu.codegen.isa import Isa
+from autofusion_kernels_cpu.native.cache import ObjectCache, cache_folders, cache_limit
 
-ENVIRONMENT = "AUTOFUSION_CACHE"
 # Part of every key: raise it when the way objects are made or called changes.
-FORMAT = b"autofusion-object-1"
-
-
-def cache_folder() -> Path:
-    """Where objects are kept."""
-    root = os.environ.get(ENVIRONMENT)
-    return (
-        Path(root) if root else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "autofusion"
-    ) / "kernels"
+FORMAT = b"autofusion-object-2"
 
 
 @dataclasses.dataclass
@@ -48,16 +42,53 @@ class Counters:
         return dataclasses.replace(self)
 
 
+class Structured(Protocol):
+    """A kernel known by its structure (`native.kernel.Kernel`)."""
+
+    @property
+    def name(self) -> str:
+        """Of the exported function."""
+        ...
+
+    @property
+    def isa(self) -> Isa:
+        """What it is compiled for."""
+        ...
+
+    @property
+    def structure(self) -> str:
+        """Equal for kernels of equal code, different for others."""
+        ...
+
+    def module(self) -> Module:
+        """The code, written out."""
+        ...
+
+
 class Jit:
     """Compiles, caches and loads modules into this process. Thread-safe. Code lives until the process ends."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.counters = Counters()
         self._folder = folder
-        self._lock = threading.RLock()
-        self._addresses: dict[tuple[str, str], dict[str, int]] = {}
+        self._known: dict[tuple[str, str], dict[str, int]] = {}
         self._machines: dict[Isa, Any] = {}
         self._engine: Any = None
+        self.renew_lock()
+        renew_after_fork(self)
+
+    def renew_lock(self) -> None:
+        """A lock that nobody holds: for the start, and for the child after a fork."""
+        self._lock = threading.RLock()
+
+    def address(self, kernel: Structured) -> int:
+        """The address of a kernel; its text is only written if no process has compiled its structure before."""
+        key = kernel.isa.name, kernel.structure
+        known = self._known.get(key)
+        if known is None:
+            digest = _digest(generator_digest(), kernel.structure.encode())
+            known = self._load(key, kernel.isa, digest, (kernel.name,), kernel.module)
+        return known[kernel.name]
 
     def kernel(self, module: Module) -> int:
         """The address of the module's only kernel."""
@@ -65,15 +96,11 @@ class Jit:
         return address
 
     def load(self, module: Module) -> dict[str, int]:
-        """The address of every exported function, by its name. Equal modules are loaded once."""
+        """The address of every exported function, by its name. Modules of equal text are loaded once."""
         text = module.text()
-        key = hashlib.sha256(text.encode()).hexdigest()
-        with self._lock:
-            known = self._addresses.get((module.isa.name, key))
-            if known is None:
-                known = self._load(module, key)
-                self._addresses[module.isa.name, key] = known
-            return known
+        digest = _digest(text.encode())
+        key = module.isa.name, text
+        return self._known.get(key) or self._load(key, module.isa, digest, module.exports, lambda: module)
 
     def assembly(self, module: Module) -> str:
         """The assembly text, for inspection."""
@@ -104,22 +131,26 @@ class Jit:
             self._machines[isa] = llvm.Target.from_triple(triple).create_target_machine(**options)
         return self._machines[isa]
 
-    def _load(self, module: Module, digest: str) -> dict[str, int]:
-        llvm = _llvm()
-        isa = module.isa
+    @functools.cached_property
+    def _cache(self) -> ObjectCache:
+        return ObjectCache(cache_folders() if self._folder is None else (self._folder,), cache_limit())
+
+    def _load(
+        self, key: tuple[str, str], isa: Isa, digest: str, exports: Sequence[str], write: Callable[[], Module]
+    ) -> dict[str, int]:
+        """Addresses of `exports` of the module that `write` makes, from the cache if it has them."""
+        with self._lock:
+            if key not in self._known:
+                self._known[key] = self._found(isa, digest, exports, write)
+            return self._known[key]
+
+    def _found(self, isa: Isa, digest: str, exports: Sequence[str], write: Callable[[], Module]) -> dict[str, int]:
         # The names carry the instruction set as well: one process may hold the same kernel for two of them.
         suffix = f".{isa.name}.{digest[:24]}"
-        parts = [
-            FORMAT,
-            digest.encode(),
-            isa.triple.encode(),
-            isa.cpu.encode(),
-            isa.features.encode(),
-            repr(llvm.llvm_version_info).encode(),
-        ]
-        path = (self._folder or cache_folder()) / f"{hashlib.sha256(b'|'.join(parts)).hexdigest()}.o"
-        names = [(name, name + suffix) for name in module.exports]
-        cached = self._read(path)
+        names = [(name, name + suffix) for name in exports]
+        version = repr(_llvm().llvm_version_info).encode()
+        path = _digest(FORMAT, digest.encode(), isa.triple.encode(), isa.cpu.encode(), isa.features.encode(), version)
+        cached = self._cache.read(path)
         if cached is not None:
             with contextlib.suppress(RuntimeError, OSError):
                 addresses = self._add(cached, names)
@@ -127,18 +158,17 @@ class Jit:
                 return addresses
         started = time.perf_counter()
         try:
-            code = self.object_code(module, suffix)
+            code = self.object_code(write(), suffix)
         except RuntimeError as error:
             raise KernelError(
-                f"generated kernel '{names[0][0]}' is not valid LLVM IR: expected it to parse and verify, "
-                f"found: {error}"
+                f"generated kernel '{exports[0]}' is not valid LLVM IR: expected it to parse and verify, found: {error}"
             ) from error
         self.counters.compiled += 1
         self.counters.compile_ms += (time.perf_counter() - started) * 1e3
-        self._write(path, code)
+        self._cache.write(path, code)
         return self._add(code, names)
 
-    def _add(self, code: bytes, names: list[tuple[str, str]]) -> dict[str, int]:
+    def _add(self, code: bytes, names: Sequence[tuple[str, str]]) -> dict[str, int]:
         llvm = _llvm()
         started = time.perf_counter()
         if self._engine is None:
@@ -156,29 +186,20 @@ class Jit:
         self.counters.load_ms += (time.perf_counter() - started) * 1e3
         return addresses
 
-    @staticmethod
-    def _read(path: Path) -> bytes | None:
-        """The object, or None unless the file is whole: LLVM aborts the process on some damaged objects, so a digest
-        goes in front.
-        """
-        try:
-            data = path.read_bytes()
-        except OSError:
-            return None
-        return data[32:] if hashlib.sha256(data[32:]).digest() == data[:32] else None
 
-    @staticmethod
-    def _write(path: Path, code: bytes) -> None:
-        with contextlib.suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(hashlib.sha256(code).digest() + code)
-                # A rename is atomic: another process sees no file or a whole one.
-                os.replace(temporary, path)
-            except OSError:
-                Path(temporary).unlink(missing_ok=True)
+def _digest(*parts: bytes) -> str:
+    return hashlib.sha256(b"|".join(parts)).hexdigest()
+
+
+@functools.cache
+def generator_digest() -> bytes:
+    """What equal structures make equal code by: the sources of these generators and of the operators they read."""
+    digest = hashlib.sha256(np.__version__.encode())  # tables of coefficients are computed with it
+    for root in (Path(__file__).parent.parent, Path(autofusion.ir.__file__).parent):
+        for path in sorted(root.rglob("*.py")):
+            source = path.read_bytes()
+            digest.update(f"{path.relative_to(root)}:{len(source)}:".encode() + source)
+    return digest.digest()
 
 
 @functools.cache

@@ -1,4 +1,5 @@
-"""Worker threads that run step tables: one pool for each number of threads, shared by all programs of the process.
+"""Worker threads that run step tables: one pool for each number of threads, shared by all programs of the process, and
+one for each program that runs on its caller's thread alone: such programs do not wait for each other.
 
 Workers are Python threads inside one foreign call that never returns to Python until the pool closes, so they hold no
 interpreter lock. They start at the first run, and again in a child process after a fork, where the parent's do not
@@ -10,24 +11,23 @@ from __future__ import annotations
 import atexit
 import ctypes
 import functools
-import os
 import sys
 import threading
 import time
-import weakref
+from collections.abc import Callable
 
 import numpy as np
 
-from autofusion.kernels import OptionError
+from autofusion.kernels import OptionError, renew_after_fork
 from autofusion_kernels_cpu.codegen.isa import host_isa
 from autofusion_kernels_cpu.native import interpreter
 from autofusion_kernels_cpu.native.jit import jit
 
 # About 50 us of spinning: longer than the gap between two runs in a loop, shorter than a scheduler's time slice.
+_STEPS, _STEP_COUNT, _TIMES = (each // 8 for each in (interpreter.STEPS, interpreter.STEP_COUNT, interpreter.TIMES))
 _SPINS = {True: 1000, False: 4000}
 # Pools with live workers. Strong references: the workers sleep on the pool's memory, so it must not go before they do.
 _running: set[Pool] = set()
-_known: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
 def _portable_sleep() -> tuple[int, int]:
@@ -49,11 +49,15 @@ class Pool:
             raise OptionError(f"option 'threads': expected at least 1, found {threads}")
         self.threads = threads
         self._futex = sys.platform == "linux" if futex is None else futex
-        self._lock = threading.Lock()
         self._workers: list[threading.Thread] = []
         self._started = False
-        self._context()
-        _known.add(self)
+        self.renew_lock()
+        renew_after_fork(self)
+
+    def renew_lock(self) -> None:
+        """Start anew: in a child process neither the workers exist, nor the thread that may have held the lock."""
+        self._lock = threading.Lock()
+        self._forget()
 
     def _context(self) -> None:
         self._memory = np.zeros(interpreter.CONTEXT_BYTES + 64, np.uint8)
@@ -73,11 +77,7 @@ class Pool:
         self._words[offset // 8] = value
 
     def _start(self) -> None:
-        address = jit().load(interpreter.InterpreterModule(host_isa(), self._futex))
-        # CFUNCTYPE releases the interpreter lock around the call.
-        self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address["run"])
-        self._release = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address["release"])
-        worker = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(address["worker"])
+        self._run, self._release, worker = _functions(self._futex)
         for number in range(1, self.threads):
             thread = threading.Thread(
                 target=worker, args=(self._address, number), name=f"autofusion-{number}", daemon=True
@@ -85,26 +85,27 @@ class Pool:
             thread.start()
             self._workers.append(thread)
         self._started = True
-        _running.add(self)
+        if self._workers:
+            _running.add(self)
 
     @property
     def lock(self) -> threading.Lock:
         """Held during a run; a program patches its tables under it."""
         return self._lock
 
-    def run_locked(self, steps: np.ndarray, times: np.ndarray | None = None) -> None:
-        """Run a table, int64 [n, 4], with the lock held.
+    def run_locked(self, steps: int, count: int, times: int = 0) -> None:
+        """Run a table, int64 [count, 4] at the address ``steps``, with the lock held.
 
-        `times`, int64 [n + 1], receives the clock at the start and after each step.
+        `times`, the address of int64 [count + 1] or 0, receives the clock at the start and after each step.
         """
-        if not len(steps):
+        if not count:
             return
         if not self._started:
             self._start()
         words = self._words
-        words[interpreter.STEPS // 8] = steps.ctypes.data
-        words[interpreter.STEP_COUNT // 8] = len(steps)
-        words[interpreter.TIMES // 8] = 0 if times is None else times.ctypes.data
+        words[_STEPS] = steps
+        words[_STEP_COUNT] = count
+        words[_TIMES] = times
         self._run(self._address)
 
     def close(self) -> None:
@@ -122,10 +123,14 @@ class Pool:
         _running.discard(self)
         self._context()
 
-    def _after_fork_in_child(self) -> None:
-        # Another thread of the parent may have held the lock; neither it nor the workers exist here.
-        self._lock = threading.Lock()
-        self._forget()
+
+@functools.cache
+def _functions(futex: bool) -> tuple[Callable[..., None], ...]:
+    """`run`, `release` and `worker` of the interpreter. The interpreter lock of Python is released around a call."""
+    address = jit().load(interpreter.InterpreterModule(host_isa(), futex))
+    one = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+    two = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+    return one(address["run"]), one(address["release"]), two(address["worker"])
 
 
 @functools.cache
@@ -149,12 +154,3 @@ def clock_hertz() -> float:
 def _close_all() -> None:
     for each in list(_running):
         each.close()
-
-
-def _reset_after_fork() -> None:
-    for each in list(_known):
-        each._after_fork_in_child()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from autofusion.kernels import BufferKind, KernelError, Memory, NotFinite, TensorView
 from autofusion_kernels_cpu.native.pool import Pool, clock_hertz
-from autofusion_kernels_cpu.native.pool import pool as shared_pool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,13 +54,19 @@ class NativeKernel:
     check: Callable[[], None] | None = None
 
 
+def independent(steps: Sequence[NativeStep]) -> tuple[NativeStep, ...]:
+    """Steps of which none reads what another one writes: only the last ends with a barrier."""
+    return tuple(replace(step, barrier=i == len(steps) - 1) for i, step in enumerate(steps))
+
+
 class Program:
     """Bound kernels assembled for one memory: a `Segment`. Owns or references everything that its table points to."""
 
     def __init__(self, pool: Pool, kernels: Sequence[NativeKernel], memory: Memory) -> None:
         self.steps = steps = [step for kernel in kernels for step in kernel.steps]
-        # Waking the others would take longer than what they have to do.
-        self.pool = shared_pool(1) if steps and all(step.workers == 1 for step in steps) else pool
+        # Waking the others would take longer than what they have to do. Alone, a program waits for no other one.
+        alone = pool.threads == 1 or all(step.workers == 1 for step in steps)
+        self.pool = Pool(1) if alone else pool
         self._memory = memory
         self._owners = np.repeat(np.arange(len(kernels)), [len(kernel.steps) for kernel in kernels])
         self._kernel_count = len(kernels)
@@ -91,6 +96,7 @@ class Program:
             # The caller may only go on when every thread has finished.
             table[-1, 3] = 1
         self._table = table
+        self._address_of_table = int(table.ctypes.data)
         self._slots = self._buffers.data
         self._last: tuple[int, ...] = ()
 
@@ -115,15 +121,18 @@ class Program:
 
         `addresses` has the address of each of the caller's arrays, by slot.
         """
-        table = self._table
+        table, address = self._table, self._address_of_table
         if start or stop is not None:
             low, high = np.searchsorted(self._owners, [start, self._kernel_count if stop is None else stop])
             table = table[low:high].copy()
             table[-1:, 3] = 1
-        with self.pool.lock:
+            address = int(table.ctypes.data)
+        pool = self.pool
+        with pool.lock:
             self._bind(addresses)
-            self.pool.run_locked(table)
-            self._check()
+            pool.run_locked(address, len(table))
+            if self._checks:
+                self._check()
 
     def _check(self) -> None:
         """Ask every kernel that has something to say, so that none of them remembers this run; raise the first."""
@@ -145,7 +154,7 @@ class Program:
         times = np.zeros(len(self.steps) + 1, np.int64)
         with self.pool.lock:
             self._bind(addresses)
-            self.pool.run_locked(self._table, times)
+            self.pool.run_locked(self._address_of_table, len(self._table), int(times.ctypes.data))
             with contextlib.suppress(NotFinite):  # which takes as long
                 self._check()
         return np.diff(times) / clock_hertz()

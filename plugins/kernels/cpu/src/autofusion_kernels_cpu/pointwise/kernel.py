@@ -14,15 +14,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from autofusion.ir.graph import Value as GraphValue
 from autofusion_kernels_cpu.codegen import elements, nest
-from autofusion_kernels_cpu.codegen.builder import Function, Module
+from autofusion_kernels_cpu.codegen.builder import Function
 from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.codegen.pointwise_ops import evaluate
 from autofusion_kernels_cpu.codegen.region import Leaf, Region
 from autofusion_kernels_cpu.codegen.values import Operandish, Value
-from autofusion_kernels_cpu.native.jit import jit
+from autofusion_kernels_cpu.native.kernel import Kernel, structure_text
 
 VECTOR, SCALAR, LANES, SPREAD = "vector", "scalar", "lanes", "spread"
 FIXED = (SCALAR, LANES)
@@ -30,8 +31,8 @@ FIXED = (SCALAR, LANES)
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """The structure of a pointwise kernel besides its region: kind of each leaf, and how rows end.
+class Structure:
+    """What the code of a pointwise kernel depends on besides its region: kind of each leaf, and how rows end.
 
     ``whole`` rows count vectors (blocked layouts: no rest, and a vector is a channel block); other rows count elements.
     """
@@ -41,33 +42,38 @@ class Form:
     streaming: bool = False
 
 
-_addresses: dict[tuple[object, ...], int] = {}
+PARAMETERS = ("inner", "limit", "step")
+"""Length, limit and step of rows; those of ``nest.rows`` follow."""
 
 
-def address(region: Region, form: Form, isa: Isa) -> int:
-    """The compiled kernel, made at the first call for this structure."""
-    key = (isa.name, region.signature(), form)
-    if key not in _addresses:
-        _addresses[key] = jit().kernel(build(region, form, isa))
-    return _addresses[key]
+def build(region: Region, structure: Structure, isa: Isa) -> Kernel:
+    """Buffers: leaves, results."""
+    return Kernel(
+        "pointwise",
+        isa,
+        structure_text(region.signature(), [v.tensor.dtype for v in region.results], structure),
+        tuple(operand_names(region)),
+        PARAMETERS,
+        partial(_emit, region=region, structure=structure),
+    )
 
 
-def build(region: Region, form: Form, isa: Isa) -> Module:
-    """Buffers: leaves, results. Parameters: row length, limit and step of rows, then those of ``nest.rows``."""
-    module = Module(isa)
-    names = [f"x{i}" for i in range(len(region.leaves))] + [f"y{i}" for i in range(len(region.results))]
+def operand_names(region: Region) -> list[str]:
+    """Buffers of the leaves, then the results."""
+    return [f"x{i}" for i in range(len(region.leaves))] + [f"y{i}" for i in range(len(region.results))]
+
+
+def _emit(f: Function, region: Region, structure: Structure) -> None:
     dtypes = [leaf.dtype for leaf in region.leaves] + [value.tensor.dtype for value in region.results]
-    with module.kernel("pointwise", buffers=names, params=["inner", "limit", "step"]) as f:
-        pointers = [f.buffer[n] for n in names]
-        with nest.rows(f, pointers, [elements.memory_type(d) for d in dtypes], 3) as row:
-            # The last piece of a row that was cut into pieces is shorter.
-            length = f.min(f.param["inner"], f.param["limit"] - row.index * f.param["step"])
-            _row(f, region, form, row.pointers, length)
-    return module
+    pointers = [f.buffer[n] for n in operand_names(region)]
+    with nest.rows(f, pointers, [elements.memory_type(d) for d in dtypes]) as row:
+        # The last piece of a row that was cut into pieces is shorter.
+        length = f.min(f.param["inner"], f.param["limit"] - row.index * f.param["step"])
+        _row(f, region, structure, row.pointers, length)
 
 
-def _row(f: Function, region: Region, form: Form, pointers: tuple[Value, ...], length: Value) -> None:
-    leaves = list(zip(region.leaves, form.kinds, pointers, strict=False))
+def _row(f: Function, region: Region, structure: Structure, pointers: tuple[Value, ...], length: Value) -> None:
+    leaves = list(zip(region.leaves, structure.kinds, pointers, strict=False))
     fixed: dict[GraphValue, Value] = {}
     for leaf, kind, pointer in leaves:
         if kind in FIXED:
@@ -84,9 +90,11 @@ def _row(f: Function, region: Region, form: Form, pointers: tuple[Value, ...], l
                 env[leaf.value] = _load(f, leaf, kind, pointer, index, mask)
         evaluate(f, late, env, f.lanes)
         for value, pointer in outputs:
-            elements.store(f, value.tensor.dtype, env[value], pointer, index, mask, form.streaming and mask is None)
+            elements.store(
+                f, value.tensor.dtype, env[value], pointer, index, mask, structure.streaming and mask is None
+            )
 
-    if form.whole:
+    if structure.whole:
         with f.loop(0, length * f.lanes, step=f.lanes) as loop:
             body(loop.index, None)
         return

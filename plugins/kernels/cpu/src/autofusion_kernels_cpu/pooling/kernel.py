@@ -8,11 +8,13 @@ Every tensor has three spatial axes here; missing ones have size 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from autofusion_kernels_cpu.codegen import nest
-from autofusion_kernels_cpu.codegen.builder import Function, Module
+from autofusion_kernels_cpu.codegen.builder import Function
 from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.codegen.values import F32, I1, I32, I64, Value
+from autofusion_kernels_cpu.native.kernel import Kernel
 
 GROUP = 8
 """Output pixels that share one pass over the taps of a blocked window: enough to hide the latency of the maximum."""
@@ -64,23 +66,25 @@ def _start(f: Function, kind: str) -> Value:
     return f.const(0.0 if kind == "average" else float("-inf"), f.f32)
 
 
-def blocked(isa: Isa, kind: str) -> Module:
+def blocked(isa: Isa, kind: str) -> Kernel:
     """`kind` is max or average; tensors are blocked by the vector's lanes."""
-    module = Module(isa)
-    with module.kernel(f"pool_{kind}_blocked", buffers=["x", "y", "table"], params=BLOCKED_PARAMS) as f:
-        p = f.param
-        first, last = nest.share(f, p["batch"] * p["blocks"] * p["depth"] * p["height"], p["workers"])
-        with f.loop(first, last) as unit:
-            row = _Row(f, unit.index)
-            whole = f.udiv(f.max(p["inner_last"] - p["inner_first"], 0), GROUP) * GROUP
-            grouped = p["inner_first"] + whole
-            with f.loop(0, p["inner_first"]) as left:
-                _pixel(f, kind, row, left.index)
-            with f.loop(p["inner_first"], grouped, step=GROUP) as inner:
-                _group(f, kind, row, inner.index)
-            with f.loop(grouped, p["width"]) as right:
-                _pixel(f, kind, row, right.index)
-    return module
+    name = f"pool_{kind}_blocked"
+    return Kernel(name, isa, "", ("x", "y", "table"), BLOCKED_PARAMS, partial(_blocked, kind=kind))
+
+
+def _blocked(f: Function, kind: str) -> None:
+    p = f.param
+    first, last = nest.share(f, p["batch"] * p["blocks"] * p["depth"] * p["height"], p["workers"])
+    with f.loop(first, last) as unit:
+        row = _Row(f, unit.index)
+        whole = f.udiv(f.max(p["inner_last"] - p["inner_first"], 0), GROUP) * GROUP
+        grouped = p["inner_first"] + whole
+        with f.loop(0, p["inner_first"]) as left:
+            _pixel(f, kind, row, left.index)
+        with f.loop(p["inner_first"], grouped, step=GROUP) as inner:
+            _group(f, kind, row, inner.index)
+        with f.loop(grouped, p["width"]) as right:
+            _pixel(f, kind, row, right.index)
 
 
 def _window(f: Function, row: _Row, column: Value) -> tuple[Value, Value, Value]:
@@ -178,41 +182,43 @@ def _taps(
     return [total]
 
 
-def plain(isa: Isa, kind: str, adjacent: bool) -> Module:
+def plain(isa: Isa, kind: str, adjacent: bool) -> Kernel:
     """Vectors along the last axis; `adjacent` if the stride is 1, otherwise lanes are gathered."""
-    module = Module(isa)
     name = f"pool_{kind}_plain_{'adjacent' if adjacent else 'gather'}"
-    with module.kernel(name, buffers=["x", "y", "table", "sizes"], params=PLAIN_PARAMS) as f:
-        p = f.param
-        first, last = nest.share(f, p["batch"] * p["blocks"] * p["depth"] * p["height"], p["workers"])
-        lane = f.iota(f.lanes)
-        size = f.splat(f.convert(p["size"], I32), f.lanes)
-        with f.loop(first, last) as unit:
-            row = _Row(f, unit.index)
-            with f.vector_loop(0, p["width"]) as columns:
-                assert columns.mask is not None
-                begin = columns.index * p["stride"] - p["low"]
-                steps = lane if adjacent else lane * f.convert(p["stride"], I32)
-                with f.loop(0, p["taps"], carry=[_start(f, kind)]) as width:
-                    # Taps outermost, so that the mask of a tap is made once for all rows.
-                    shift = begin + width.index * p["dilation"]
-                    at = f.splat(f.convert(shift, I32), f.lanes) + steps
-                    mask = f.and_(columns.mask, f.and_(f.ge(at, 0), f.lt(at, size)))
-                    with f.loop(0, row.depth_taps, carry=width.carried) as depth:
-                        layer = f.at(row.x, depth.index * p["tap_depth"])
-                        with f.loop(0, row.row_taps, carry=depth.carried) as height:
-                            line = f.at(layer, height.index * p["tap_row"])
-                            fill = float("-inf") if kind == "max" else 0.0
-                            if adjacent:
-                                x = f.load(line, shift, mask=mask, fill=fill)
-                            else:
-                                x = f.gather(line, at, mask=mask, fill=fill)
-                            height.next(_fold(f, kind, height.carried[0], x))
-                        depth.next(*height.results)
-                    width.next(*depth.results)
-                (total,) = width.results
-                if kind == "average":
-                    sizes = f.load(f.buffer["sizes"], columns.index, mask=columns.mask, fill=1.0)
-                    total = total / (f.splat(f.convert(row.divisor, F32), f.lanes) * sizes)
-                f.store(total, row.y, columns.index, mask=columns.mask)
-    return module
+    emit = partial(_plain, kind=kind, adjacent=adjacent)
+    return Kernel(name, isa, "", ("x", "y", "table", "sizes"), PLAIN_PARAMS, emit)
+
+
+def _plain(f: Function, kind: str, adjacent: bool) -> None:
+    p = f.param
+    first, last = nest.share(f, p["batch"] * p["blocks"] * p["depth"] * p["height"], p["workers"])
+    lane = f.iota(f.lanes)
+    size = f.splat(f.convert(p["size"], I32), f.lanes)
+    with f.loop(first, last) as unit:
+        row = _Row(f, unit.index)
+        with f.vector_loop(0, p["width"]) as columns:
+            assert columns.mask is not None
+            begin = columns.index * p["stride"] - p["low"]
+            steps = lane if adjacent else lane * f.convert(p["stride"], I32)
+            with f.loop(0, p["taps"], carry=[_start(f, kind)]) as width:
+                # Taps outermost, so that the mask of a tap is made once for all rows.
+                shift = begin + width.index * p["dilation"]
+                at = f.splat(f.convert(shift, I32), f.lanes) + steps
+                mask = f.and_(columns.mask, f.and_(f.ge(at, 0), f.lt(at, size)))
+                with f.loop(0, row.depth_taps, carry=width.carried) as depth:
+                    layer = f.at(row.x, depth.index * p["tap_depth"])
+                    with f.loop(0, row.row_taps, carry=depth.carried) as height:
+                        line = f.at(layer, height.index * p["tap_row"])
+                        fill = float("-inf") if kind == "max" else 0.0
+                        if adjacent:
+                            x = f.load(line, shift, mask=mask, fill=fill)
+                        else:
+                            x = f.gather(line, at, mask=mask, fill=fill)
+                        height.next(_fold(f, kind, height.carried[0], x))
+                    depth.next(*height.results)
+                width.next(*depth.results)
+            (total,) = width.results
+            if kind == "average":
+                sizes = f.load(f.buffer["sizes"], columns.index, mask=columns.mask, fill=1.0)
+                total = total / (f.splat(f.convert(row.divisor, F32), f.lanes) * sizes)
+            f.store(total, row.y, columns.index, mask=columns.mask)

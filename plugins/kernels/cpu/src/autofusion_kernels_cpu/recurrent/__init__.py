@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autofusion_kernels_cpu.recurrent.offer import offers
+from autofusion_kernels_cpu.recurrent.offers import offers
 
 OPERATORS = ("LSTM", "GRU", "RNN")
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from autofusion_kernels_cpu.codegen.builder import Function, Module
+from autofusion_kernels_cpu.codegen.builder import Function
 from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.codegen.values import I32, I64, Value
+from autofusion_kernels_cpu.native.kernel import Kernel, structure_text
 from autofusion_kernels_cpu.recurrent.activation import Activation
 
+PROJECT_BUFFERS = ("x", "weights", "bias", "gates")
 PROJECT_PARAMS = ("rows", "depth", "blocks", "parts", "chunk", "x_row")
 STEP_BUFFERS = ("gates", "weights", "bias", "x", "h", "c", "h_out", "c_out", "y", "lengths", "peepholes", "side")
 STEP_PARAMS = (
@@ -38,33 +41,35 @@ def tiles(isa: Isa, gates: int) -> tuple[int, ...]:
     return tuple(rows for rows in (6, 4, 2, 1) if rows == 1 or rows * gates + gates + 1 <= isa.registers)
 
 
-def project(isa: Isa, gates: int) -> Module:
+def project(isa: Isa, gates: int) -> Kernel:
     """gates[row][block] = bias[block] + x[row] . weights[block]."""
-    module = Module(isa)
-    with module.kernel(f"recurrent_project{gates}", ["x", "weights", "bias", "gates"], PROJECT_PARAMS) as f:
-        p = f.param
-        first, last = f.share(p["blocks"] * p["parts"])
-        width = gates * f.lanes
-        with f.loop(first, last) as unit:
-            block = f.udiv(unit.index, p["parts"])
-            start = (unit.index - block * p["parts"]) * p["chunk"]
-            rows = f.max(f.min(start + p["chunk"], p["rows"]) - start, 0)
-            weights = f.at(f.buffer["weights"], block * p["depth"] * width)
-            bias = [f.load(f.buffer["bias"], block * width + g * f.lanes) for g in range(gates)]
+    emit = partial(_project, gates=gates)
+    return Kernel(f"recurrent_project{gates}", isa, "", PROJECT_BUFFERS, PROJECT_PARAMS, emit)
 
-            def part(row: Value, count: int) -> None:
-                x = f.at(f.buffer["x"], row * p["x_row"])
-                totals = _product(f, [bias] * count, x, p["x_row"], weights, p["depth"])
-                for i, total in enumerate(totals):
-                    for g, vector in enumerate(total):
-                        f.store(vector, f.buffer["gates"], ((row + i) * p["blocks"] + block) * width + g * f.lanes)
 
-            for tile in tiles(isa, gates):
-                whole = f.udiv(rows, tile) * tile
-                with f.loop(start, start + whole, step=tile) as several:
-                    part(several.index, tile)
-                start, rows = start + whole, rows - whole
-    return module
+def _project(f: Function, gates: int) -> None:
+    p = f.param
+    first, last = f.share(p["blocks"] * p["parts"])
+    width = gates * f.lanes
+    with f.loop(first, last) as unit:
+        block = f.udiv(unit.index, p["parts"])
+        start = (unit.index - block * p["parts"]) * p["chunk"]
+        rows = f.max(f.min(start + p["chunk"], p["rows"]) - start, 0)
+        weights = f.at(f.buffer["weights"], block * p["depth"] * width)
+        bias = [f.load(f.buffer["bias"], block * width + g * f.lanes) for g in range(gates)]
+
+        def part(row: Value, count: int) -> None:
+            x = f.at(f.buffer["x"], row * p["x_row"])
+            totals = _product(f, [bias] * count, x, p["x_row"], weights, p["depth"])
+            for i, total in enumerate(totals):
+                for g, vector in enumerate(total):
+                    f.store(vector, f.buffer["gates"], ((row + i) * p["blocks"] + block) * width + g * f.lanes)
+
+        for tile in tiles(f.isa, gates):
+            whole = f.udiv(rows, tile) * tile
+            with f.loop(start, start + whole, step=tile) as several:
+                part(several.index, tile)
+            start, rows = start + whole, rows - whole
 
 
 def _product(
@@ -160,65 +165,67 @@ class Unit:
         self.f.store(chosen, self.f.buffer["y"], self._place("y"), mask=self.mask)
 
 
-def step(isa: Isa, cell: Cell, functions: Sequence[Activation]) -> Module:
+def step(isa: Isa, cell: Cell, functions: tuple[Activation, ...]) -> Kernel:
     """One step of all rows: `h` and `c` are the states before, `h_out` and `c_out` after."""
-    module = Module(isa)
+    emit = partial(_step, cell=cell, functions=functions)
+    return Kernel(f"recurrent_{cell.name}", isa, structure_text(functions), STEP_BUFFERS, STEP_PARAMS, emit)
+
+
+def _step(f: Function, cell: Cell, functions: Sequence[Activation]) -> None:
     gates, projected = cell.gates, cell.projected
-    with module.kernel(f"recurrent_{cell.name}", STEP_BUFFERS, STEP_PARAMS) as f:
-        p = f.param
-        sizes = tiles(isa, gates)
-        sums = f.stack(sizes[0] * gates * f.lanes)
-        first, last = f.share(p["blocks"])
-        # Weights that do not fit into the cache would push each other out if every step walked them the same way:
-        # going back where the last step ended finds its latest ones still there.
-        back = f.ne(p["backwards"], 0)
-        with f.loop(first, last) as unit:
-            block = f.select(back, first + last - 1 - unit.index, unit.index)
-            weights = f.at(f.buffer["weights"], block * p["depth"] * (gates * f.lanes))
-            mask = f.tail_mask(p["hidden"] - block * f.lanes)
+    p = f.param
+    sizes = tiles(f.isa, gates)
+    sums = f.stack(sizes[0] * gates * f.lanes)
+    first, last = f.share(p["blocks"])
+    # Weights that do not fit into the cache would push each other out if every step walked them the same way:
+    # going back where the last step ended finds its latest ones still there.
+    back = f.ne(p["backwards"], 0)
+    with f.loop(first, last) as unit:
+        block = f.select(back, first + last - 1 - unit.index, unit.index)
+        weights = f.at(f.buffer["weights"], block * p["depth"] * (gates * f.lanes))
+        mask = f.tail_mask(p["hidden"] - block * f.lanes)
 
-            def base(row: Value) -> Value:
-                return row * p["gates_row"] + block * (projected * f.lanes) + p["gates_first"] * f.lanes
+        def base(row: Value) -> Value:
+            return row * p["gates_row"] + block * (projected * f.lanes) + p["gates_first"] * f.lanes
 
-            def product(row: Value, count: int) -> None:
-                initial = []
-                for i in range(count):
-                    start = base(row + i)
-                    initial.append(
-                        [
-                            f.load(f.buffer["bias"], (block * gates + g) * f.lanes)
-                            if g in cell.separate
-                            else f.load(f.buffer["gates"], start + g * f.lanes)
-                            for g in range(gates)
-                        ]
-                    )
-                rows = f.at(f.buffer["x"], row * p["x_row"])
-                for i, total in enumerate(_product(f, initial, rows, p["x_row"], weights, p["depth"])):
-                    for g, vector in enumerate(total):
-                        f.store(vector, sums, (i * gates + g) * f.lanes)
+        def product(row: Value, count: int) -> None:
+            initial = []
+            for i in range(count):
+                start = base(row + i)
+                initial.append(
+                    [
+                        f.load(f.buffer["bias"], (block * gates + g) * f.lanes)
+                        if g in cell.separate
+                        else f.load(f.buffer["gates"], start + g * f.lanes)
+                        for g in range(gates)
+                    ]
+                )
+            rows = f.at(f.buffer["x"], row * p["x_row"])
+            for i, total in enumerate(_product(f, initial, rows, p["x_row"], weights, p["depth"])):
+                for g, vector in enumerate(total):
+                    f.store(vector, sums, (i * gates + g) * f.lanes)
 
-            # The sums go through memory so that the activations are in the code once, whatever the tile: the row after
-            # the last of a tile starts the next one, as large as the rows that are left allow.
-            with f.loop(0, p["batch"], carry=[f.as_value(0, I64), f.as_value(0, I64)]) as each:
-                first_row, end = each.carried
-                row = each.index
+        # The sums go through memory so that the activations are in the code once, whatever the tile: the row after
+        # the last of a tile starts the next one, as large as the rows that are left allow.
+        with f.loop(0, p["batch"], carry=[f.as_value(0, I64), f.as_value(0, I64)]) as each:
+            first_row, end = each.carried
+            row = each.index
 
-                def fill(remaining: tuple[int, ...]) -> list[Value]:
-                    size, *smaller = remaining
-                    if not smaller:
-                        product(row, size)
-                        return [row, row + size]
-                    fits = f.ge(p["batch"] - row, size)
+            def fill(remaining: tuple[int, ...]) -> list[Value]:
+                size, *smaller = remaining
+                if not smaller:
+                    product(row, size)
+                    return [row, row + size]
+                fits = f.ge(p["batch"] - row, size)
 
-                    def now() -> list[Value]:
-                        product(row, size)
-                        return [row, row + size]
+                def now() -> list[Value]:
+                    product(row, size)
+                    return [row, row + size]
 
-                    return f.branch(fits, now, lambda: fill(tuple(smaller)))
+                return f.branch(fits, now, lambda: fill(tuple(smaller)))
 
-                first_row, end = f.branch(f.eq(row, end), lambda: fill(sizes), lambda: [first_row, end])
-                place = (row - first_row) * (gates * f.lanes)
-                loaded = [f.load(sums, place + g * f.lanes) for g in range(gates)]
-                cell.finish(Unit(f, loaded, row, block, mask, base(row)), functions)
-                each.next(first_row, end)
-    return module
+            first_row, end = f.branch(f.eq(row, end), lambda: fill(sizes), lambda: [first_row, end])
+            place = (row - first_row) * (gates * f.lanes)
+            loaded = [f.load(sums, place + g * f.lanes) for g in range(gates)]
+            cell.finish(Unit(f, loaded, row, block, mask, base(row)), functions)
+            each.next(first_row, end)

@@ -12,15 +12,16 @@ from autofusion.ir.graph import Node
 from autofusion.ir.operators import attribute
 from autofusion.kernels import BindContext, Numerics, Offer, Operand, Refusal, Target, TensorView
 from autofusion_kernels_cpu.codegen import nest, vmath
-from autofusion_kernels_cpu.codegen.builder import Function, Module
-from autofusion_kernels_cpu.codegen.isa import Isa, host_isa
+from autofusion_kernels_cpu.codegen.builder import Function
+from autofusion_kernels_cpu.codegen.isa import Isa, isa_of
 from autofusion_kernels_cpu.codegen.nest import Axis
 from autofusion_kernels_cpu.codegen.values import F32, Value
 from autofusion_kernels_cpu.estimate import node_estimate
-from autofusion_kernels_cpu.native.jit import jit
-from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
+from autofusion_kernels_cpu.native.kernel import Kernel
+from autofusion_kernels_cpu.native.program import NativeKernel
 
 OPERATOR = "LRN"
+PARAMETERS = ("length", "channels", "plane", "below", "above", "scale", "beta", "bias")
 
 
 def offers(node: Node, target: Target) -> list[Offer] | Refusal:
@@ -37,30 +38,30 @@ def offers(node: Node, target: Target) -> list[Offer] | Refusal:
             kernel="reduction.LRN",
             inputs=(Operand(),),
             outputs=(Operand(),),
-            bind=partial(_bind, node, host_isa(target.isa), estimate.workers),
+            bind=partial(_bind, node, isa_of(target), estimate.workers),
             seconds=estimate.seconds,
             numerics=Numerics.REASSOCIATED,
         )
     ]
 
 
-def build(isa: Isa) -> Module:
+def build(isa: Isa) -> Kernel:
     """Rows are channels of images. ``below`` and ``above``: neighbours on either side; the others as the operator has
     them, ``scale`` being alpha / size."""
-    module = Module(isa)
-    names = ["length", "channels", "plane", "below", "above", "scale", "beta", "bias"]
-    with module.kernel("lrn", ["x", "y"], names) as f:
-        p = f.param
-        scale, beta, bias = (f.splat(f.float_bits(p[n]), f.lanes) for n in ("scale", "beta", "bias"))
-        with nest.rows(f, [f.buffer["x"], f.buffer["y"]], [F32, F32], len(names)) as row:
-            x, y = row.pointers
-            low = -f.min(row.index, p["below"])
-            high = f.min(p["channels"] - 1 - row.index, p["above"]) + 1
-            with f.vector_loop(0, p["length"]) as loop:
-                total = _squares(f, x, loop.index, loop.mask, low, high, p["plane"])
-                factor = vmath.exp(f, vmath.log(f, f.fma(total, scale, bias)) * -beta)
-                f.store(f.load(x, loop.index, mask=loop.mask) * factor, y, loop.index, mask=loop.mask)
-    return module
+    return Kernel("lrn", isa, "", ("x", "y"), PARAMETERS, _emit)
+
+
+def _emit(f: Function) -> None:
+    p = f.param
+    scale, beta, bias = (f.splat(f.float_bits(p[n]), f.lanes) for n in ("scale", "beta", "bias"))
+    with nest.rows(f, [f.buffer["x"], f.buffer["y"]], [F32, F32]) as row:
+        x, y = row.pointers
+        low = -f.min(row.index, p["below"])
+        high = f.min(p["channels"] - 1 - row.index, p["above"]) + 1
+        with f.vector_loop(0, p["length"]) as loop:
+            total = _squares(f, x, loop.index, loop.mask, low, high, p["plane"])
+            factor = vmath.exp(f, vmath.log(f, f.fma(total, scale, bias)) * -beta)
+            f.store(f.load(x, loop.index, mask=loop.mask) * factor, y, loop.index, mask=loop.mask)
 
 
 def _squares(f: Function, x: Value, index: Value, mask: Value | None, low: Value, high: Value, plane: Value) -> Value:
@@ -91,25 +92,15 @@ def _bind(
     batch, channels, length = x.shape[0], x.shape[1], math.prod(x.shape[2:])
     size = attribute(node, "size")
     axes = [Axis(batch, (channels * length,) * 2), Axis(channels, (length,) * 2)]
-    numbers = [
-        length,
-        channels,
-        length,
-        (size - 1) // 2,
-        size - 1 - (size - 1) // 2,
-        _bits(attribute(node, "alpha") / size),
-        _bits(attribute(node, "beta")),
-        _bits(attribute(node, "bias")),
-        *nest.row_parameters(axes, 2, workers),
-    ]
-    step = NativeStep(_address(isa), (Ref(x), Ref(y)), nest.parameters(*numbers), name="reduction.LRN")
-    return NativeKernel((step,))
-
-
-_addresses: dict[str, int] = {}
-
-
-def _address(isa: Isa) -> int:
-    if isa.name not in _addresses:
-        _addresses[isa.name] = jit().kernel(build(isa))
-    return _addresses[isa.name]
+    params = {
+        "length": length,
+        "channels": channels,
+        "plane": length,
+        "below": (size - 1) // 2,
+        "above": size - 1 - (size - 1) // 2,
+        "scale": _bits(attribute(node, "alpha") / size),
+        "beta": _bits(attribute(node, "beta")),
+        "bias": _bits(attribute(node, "bias")),
+    }
+    rows = nest.row_parameters(axes, 2, workers)
+    return NativeKernel((build(isa).step({"x": x, "y": y}, params, rows, label="reduction.LRN"),))

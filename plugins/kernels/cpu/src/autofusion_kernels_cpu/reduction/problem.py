@@ -12,6 +12,7 @@ from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import attribute
 from autofusion.ir.operators.reduction import reduced_axes
 from autofusion.kernels import LAYER_NORM, REDUCTION, SOFTMAX, Refusal
+from autofusion_kernels_cpu.codegen.epilogue import constant_text
 from autofusion_kernels_cpu.codegen.region import Leaf, Region, body_of, make_region, signature
 from autofusion_kernels_cpu.reduction.programs import REDUCTIONS
 
@@ -60,6 +61,29 @@ class Problem:
         """True if reduced axes stay, with size 1."""
         return len(self.row_shape) == len(self.space)
 
+    def in_blocks(self, leaf: Leaf) -> bool:
+        """True if the leaf differs from channel to channel, so that blocked tensors need it in blocks."""
+        axis = 1 - (len(self.space) - len(leaf.shape))
+        channels = leaf.shape[axis] if axis >= 0 else 1
+        return channels > 1 or (axis == 1 and self.space[1] == 1)
+
+    @property
+    def is_blockable(self) -> bool:
+        """True if a vector can be a block of channels: they are kept, and what differs by channel can be had in
+        blocks.
+        """
+        if len(self.space) < 3 or self.groups or any(a < 2 for a in self.axes):
+            return False
+        if any(v.tensor.dtype != np.float32 for _, v in (*self.full_results, *self.row_results)):
+            return False
+        return all(
+            leaf.dtype == np.float32
+            and leaf.value.tensor.static_shape == leaf.shape
+            and len(leaf.shape) == len(self.space)
+            for leaf in (*self.full, *self.row)
+            if leaf.constant is None and self.in_blocks(leaf)
+        )
+
     def signature(self) -> str:
         """Text that is equal for problems that make the same code, apart from the kinds of their operands."""
         names = {leaf.value: f"f{i}" for i, leaf in enumerate(self.full)}
@@ -67,9 +91,8 @@ class Problem:
         names |= {node.output: f"b{i}" for i, node in enumerate(self.before.nodes)}
         names |= {leaf.value: f"r{i}" for i, leaf in enumerate(self.row)}
         names |= {value: f"a{i}" for i, value in enumerate(self.anchor.outputs)}
-        parameters = [
-            "-" if v is None else names.get(v) or repr(v.const) for v in self.anchor.inputs[1:] if not self._is_axes()
-        ]
+        others = () if self.anchor.op in REDUCTIONS else self.anchor.inputs[1:]
+        parameters = ["-" if v is None else names.get(v) or constant_text(v) for v in others]
         attrs = [f"{n}={self.anchor.attrs[n]!r}" for n in _ATTRIBUTES if n in self.anchor.attrs]
         if not self.spread.nodes:
             after = signature(self.after.nodes, names, [v for _, v in (*self.full_results, *self.row_results)])
@@ -78,9 +101,6 @@ class Problem:
         names |= {node.output: f"c{i}" for i, node in enumerate(self.after.nodes)}
         spread = signature(self.spread.nodes, names, [v for _, v in self.full_results])
         return f"{before}|{self.anchor.op}{attrs}{parameters}|{after}|{spread}"
-
-    def _is_axes(self) -> bool:
-        return self.anchor.op in REDUCTIONS
 
 
 def problem_of(node: Node) -> Problem | str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autofusion_kernels_cpu.resize.offer import offers
+from autofusion_kernels_cpu.resize.offers import offers
 
 OPERATORS = ("Resize",)
 

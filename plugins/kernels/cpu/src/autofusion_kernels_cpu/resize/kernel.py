@@ -7,10 +7,14 @@ is a copy (nearest); its elements may be any four bytes.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
+
 from autofusion_kernels_cpu.codegen import nest
-from autofusion_kernels_cpu.codegen.builder import Function, Module
+from autofusion_kernels_cpu.codegen.builder import Function
 from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.codegen.values import I32, I64, Value
+from autofusion_kernels_cpu.native.kernel import Kernel, structure_text
 
 PARAMS = (
     "batch", "blocks", "depth", "height", "width",
@@ -20,6 +24,16 @@ PARAMS = (
 BUFFERS = ("x", "y", "depth_taps", "row_taps", "columns", "weights")
 """`depth_taps` and `row_taps` hold (index, weight) pairs of i64; `columns` and `weights` are apart, [out, taps] of i64
 and float32 for blocked tensors, [taps, out] of i32 and float32 for plain ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """How many layers, rows and columns of the input an output pixel mixes, and whether it weights them."""
+
+    depths: int
+    rows: int
+    columns: int
+    weighted: bool
 
 
 class _Row:
@@ -55,54 +69,52 @@ def _tap(f: Function, table: Value, at: Value, weighted: bool) -> tuple[Value, V
     return index, f.float_bits(f.load(table, at * 2 + 1, I64)) if weighted else None
 
 
-def _name(layout: str, depths: int, rows: int, taps: int, weighted: bool) -> str:
-    return f"resize_{layout}_{depths}x{rows}x{taps}" + ("" if weighted else "_copy")
-
-
-def blocked(isa: Isa, depths: int, rows: int, taps: int, weighted: bool) -> Module:
+def blocked(isa: Isa, structure: Structure) -> Kernel:
     """Tensors are blocked by the vector's lanes."""
-    module = Module(isa)
-    with module.kernel(_name("blocked", depths, rows, taps, weighted), BUFFERS, PARAMS) as f:
-        p = f.param
-        first, last = nest.share(f, p["batch"] * p["blocks"] * p["depth"] * p["height"], p["workers"])
-        with f.loop(first, last) as unit:
-            row = _Row(f, unit.index, depths, rows, weighted)
-            with f.loop(0, p["width"]) as pixel:
-                total = None
-                for k in range(taps):
-                    at = f.load(f.buffer["columns"], pixel.index * taps + k, I64) * f.lanes
-                    mixed = _mix(f, row, [f.load(x, at) for x in row.x])
-                    if weighted:
-                        weight = f.broadcast(f.buffer["weights"], pixel.index * taps + k)
-                        mixed = mixed * weight if total is None else f.fma(mixed, weight, total)
-                    total = mixed
-                assert total is not None
-                f.store(total, row.y, pixel.index * f.lanes)
-    return module
+    return Kernel("resize_blocked", isa, structure_text(structure), BUFFERS, PARAMS, partial(_blocked, s=structure))
 
 
-def plain(isa: Isa, depths: int, rows: int, taps: int, weighted: bool) -> Module:
+def plain(isa: Isa, structure: Structure) -> Kernel:
     """Vectors along the last axis; its input positions are gathered."""
-    module = Module(isa)
-    with module.kernel(_name("plain", depths, rows, taps, weighted), BUFFERS, PARAMS) as f:
-        p = f.param
-        first, last = nest.share(f, p["batch"] * p["blocks"] * p["depth"] * p["height"], p["workers"])
-        with f.loop(first, last) as unit:
-            row = _Row(f, unit.index, depths, rows, weighted)
-            with f.vector_loop(0, p["width"]) as pixels:
-                mask = pixels.mask
-                total = None
-                for k in range(taps):
-                    here = p["width"] * k + pixels.index
-                    at = f.load(f.buffer["columns"], here, I32.of(f.lanes), mask=mask)
-                    mixed = _mix(f, row, [f.gather(x, at, mask=mask) for x in row.x])
-                    if weighted:
-                        weight = f.load(f.buffer["weights"], here, mask=mask)
-                        mixed = mixed * weight if total is None else f.fma(mixed, weight, total)
-                    total = mixed
-                assert total is not None
-                f.store(total, row.y, pixels.index, mask=mask)
-    return module
+    return Kernel("resize_plain", isa, structure_text(structure), BUFFERS, PARAMS, partial(_plain, s=structure))
+
+
+def _blocked(f: Function, s: Structure) -> None:
+    p = f.param
+    first, last = nest.share(f, p["batch"] * p["blocks"] * p["depth"] * p["height"], p["workers"])
+    with f.loop(first, last) as unit:
+        row = _Row(f, unit.index, s.depths, s.rows, s.weighted)
+        with f.loop(0, p["width"]) as pixel:
+            total = None
+            for k in range(s.columns):
+                at = f.load(f.buffer["columns"], pixel.index * s.columns + k, I64) * f.lanes
+                mixed = _mix(f, row, [f.load(x, at) for x in row.x])
+                if s.weighted:
+                    weight = f.broadcast(f.buffer["weights"], pixel.index * s.columns + k)
+                    mixed = mixed * weight if total is None else f.fma(mixed, weight, total)
+                total = mixed
+            assert total is not None
+            f.store(total, row.y, pixel.index * f.lanes)
+
+
+def _plain(f: Function, s: Structure) -> None:
+    p = f.param
+    first, last = nest.share(f, p["batch"] * p["blocks"] * p["depth"] * p["height"], p["workers"])
+    with f.loop(first, last) as unit:
+        row = _Row(f, unit.index, s.depths, s.rows, s.weighted)
+        with f.vector_loop(0, p["width"]) as pixels:
+            mask = pixels.mask
+            total = None
+            for k in range(s.columns):
+                here = p["width"] * k + pixels.index
+                at = f.load(f.buffer["columns"], here, I32.of(f.lanes), mask=mask)
+                mixed = _mix(f, row, [f.gather(x, at, mask=mask) for x in row.x])
+                if s.weighted:
+                    weight = f.load(f.buffer["weights"], here, mask=mask)
+                    mixed = mixed * weight if total is None else f.fma(mixed, weight, total)
+                total = mixed
+            assert total is not None
+            f.store(total, row.y, pixels.index, mask=mask)
 
 
 def _mix(f: Function, row: _Row, pixels: list[Value]) -> Value:

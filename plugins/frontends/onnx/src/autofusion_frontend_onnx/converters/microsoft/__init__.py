@@ -4,16 +4,4 @@ The IR's own rules then find the fusions again, for whatever machine the model r
 know stays an opaque node.
 """
 
-from autofusion_frontend_onnx.converters.microsoft import (  # noqa: F401  (imported to register)
-    activation,
-    attention,
-    blocks,
-    contraction,
-    group_query,
-    normalisation,
-    quantised,
-    recurrent,
-    renamed,
-)
-
 DOMAIN = "com.microsoft"

@@ -41,14 +41,14 @@ def gelu(call: Call) -> list[Value]:
 @converter("BiasGelu", domain=_MS)
 def bias_gelu(call: Call) -> list[Value]:
     """The exact form of a sum."""
-    total = call.emit("Add", call.required(0), call.required(1))
+    total = call.emit("Add", call.operand(0), call.operand(1))
     return call.result("Gelu", [total], {"approximate": "none"})
 
 
 @converter("FastGelu", domain=_MS)
 def fast_gelu(call: Call) -> list[Value]:
     """The tanh form, of a sum if there is a bias."""
-    x, bias = call.required(0), call.operand(1)
+    x, bias = call.operand(0), call.optional(1)
     total = x if bias is None else call.emit("Add", x, bias)
     return call.result("Gelu", [total], {"approximate": "tanh"})
 
@@ -56,7 +56,7 @@ def fast_gelu(call: Call) -> list[Value]:
 @converter("QuickGelu", domain=_MS)
 def quick_gelu(call: Call) -> list[Value]:
     """x * sigmoid(alpha * x)."""
-    x = call.required(0)
+    x = call.operand(0)
     scaled = call.emit("Mul", x, call.like(call.attr("alpha", 1.702), x, "alpha"))
     return call.result("Mul", [x, call.emit("Sigmoid", scaled)], {})
 
@@ -64,14 +64,14 @@ def quick_gelu(call: Call) -> list[Value]:
 @converter("BiasAdd", domain=_MS)
 def bias_add(call: Call) -> list[Value]:
     """x + bias + skip."""
-    return call.result("Add", [call.emit("Add", call.required(0), call.required(1)), call.required(2)], {})
+    return call.result("Add", [call.emit("Add", call.operand(0), call.operand(1)), call.operand(2)], {})
 
 
 @converter("BiasSoftmax", domain=_MS)
 def bias_softmax(call: Call) -> list[Value]:
     """softmax(x + bias) over the axes from ``axis`` on; an outer bias skips the axes between the batch and ``axis``."""
-    x, bias, axis = call.required(0), call.required(1), call.attr("axis", 1)
-    rank, axis = call.rank(x), call.axis(x, axis)
+    x, bias, axis = call.operand(0), call.operand(1), call.attr("axis", 1)
+    rank, axis = call.rank(x), call.axis(axis, x)
     if not call.attr("is_inner_broadcast", 1):
         missing = rank - call.rank(bias)
         if missing > 0:

@@ -15,13 +15,29 @@ _MS = "com.microsoft"
 @converter("Attention", domain=_MS)
 def attention(call: Call) -> list[Value | None]:
     """softmax(q k^T * scale + mask) v, with q, k and v cut from one projection of the operand."""
-    x, weights, bias = call.required(0), call.required(1), call.operand(2)
-    if call.attr("do_rotary", 0) or call.attr("past_present_share_buffer", 0) or call.operand(6) is not None:
+    x, weights, bias = call.operand(0), call.operand(1), call.optional(2)
+    if call.attr("do_rotary", 0) or call.attr("past_present_share_buffer", 0) or call.optional(6) is not None:
         call.fail("rotary embeddings and shared caches are not supported")
     projected = call.emit("MatMul", x, weights)
     if bias is not None:
         projected = call.emit("Add", projected, bias)
-    return self_attention(call, projected, call.operand(3), call.operand(4), call.operand(5))
+    return self_attention(call, projected, call.optional(3), call.optional(4), call.optional(5))
+
+
+@converter("QAttention", domain=_MS)
+def quantised_attention(call: Call) -> list[Value | None]:
+    """As Attention, with an integer operand and integer weights, and a real bias and past."""
+    x, weights, bias = call.operand(0), call.operand(1), call.operand(2)
+    if call.attr("do_rotary", 0) or call.attr("past_present_share_buffer", 0):
+        call.fail("rotary embeddings and shared caches are not supported")
+    x_zero, w_zero = (
+        None if call.optional(i) is None else call.emit("Reshape", call.operand(i), call.ints(shape))
+        for i, shape in ((6, []), (7, [-1]))
+    )
+    product = call.emit("MatMulInteger", x, weights, x_zero, w_zero)
+    scale = call.emit("Mul", call.operand(3), call.operand(4))
+    projected = call.emit("Mul", call.emit("Cast", product, to=call.dtype(bias)), scale)
+    return self_attention(call, call.emit("Add", projected, bias), call.optional(5), call.optional(8), None)
 
 
 def self_attention(
@@ -52,13 +68,13 @@ def self_attention(
 @converter("MultiHeadAttention", domain=_MS)
 def multi_head_attention(call: Call) -> list[Value | None]:
     """softmax(q k^T * scale + mask) v with q, k and v already projected; the bias holds those of all three."""
-    if any(call.operand(i) is not None for i in range(8, 10)):
+    if any(call.optional(i) is not None for i in range(8, 10)):
         call.fail("shared caches and beams are not supported")
     q, k, v = _three(call)
-    if call.operand(6) is not None and call.operand(7) is not None:
-        k = call.emit("Concat", call.operand(6), k, axis=2)
-        v = call.emit("Concat", call.operand(7), v, axis=2)
-    masks = [m for m in (_mask(call, call.operand(4), q, k), call.operand(5)) if m is not None]
+    if call.optional(6) is not None and call.optional(7) is not None:
+        k = call.emit("Concat", call.optional(6), k, axis=2)
+        v = call.emit("Concat", call.optional(7), v, axis=2)
+    masks = [m for m in (_mask(call, call.optional(4), q, k), call.optional(5)) if m is not None]
     if call.attr("unidirectional", 0):
         masks.append(_causal(call, q, k))
     y, scores = _attend(call, q, k, v, masks)
@@ -70,7 +86,7 @@ def _three(call: Call) -> tuple[Value, Value, Value]:
 
     Packed: all in the first operand [batch, length, heads, 3, size], or keys and values in the second [..., 2, size].
     """
-    query, key, value, bias = call.required(0), call.operand(1), call.operand(2), call.operand(3)
+    query, key, value, bias = call.operand(0), call.optional(1), call.optional(2), call.optional(3)
     heads = call.attr("num_heads")
     by_head_already = [False, False, False]  # keys and values of another sequence may be, and have no bias then
     if call.rank(query) == 5:

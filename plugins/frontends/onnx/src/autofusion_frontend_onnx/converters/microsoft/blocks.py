@@ -26,7 +26,7 @@ def unpacked(data: np.ndarray, bits: int) -> np.ndarray:
 
 def constant(call: Call, index: int) -> np.ndarray:
     """Data of operand ``index``; the node stays as it is if it is not a constant."""
-    data = call.required(index).const
+    data = call.operand(index).const
     if data is None:
         call.fail(f"operand {index} is not a constant")
     return data
@@ -56,12 +56,12 @@ def dequantised(
 @converter("MatMulNBits", domain=_MS)
 def matmul_n_bits(call: Call) -> list[Value]:
     """a @ w with constant weights [N, blocks, bytes] of 2 to 8 bits, scaled in blocks along K."""
-    a, bits, size = call.required(0), call.attr("bits", 4), call.attr("block_size")
+    a, bits, size = call.operand(0), call.attr("bits", 4), call.attr("block_size")
     k, n = call.attr("K"), call.attr("N")
     blocks = -(-k // size)
     if bits not in range(2, 9):
         call.fail(f"weights of {bits} bits are not supported; expected 2 to 8")
-    if call.operand(4) is not None or call.attr("weight_prepacked", 0):
+    if call.optional(4) is not None or call.attr("weight_prepacked", 0):
         call.fail("weights in another order (g_idx, weight_prepacked) are not supported")
     packed = constant(call, 1)
     if packed.size == 0:
@@ -69,24 +69,24 @@ def matmul_n_bits(call: Call) -> list[Value]:
     if packed.size != n * blocks * (size * bits // 8):
         call.fail(f"weights of {packed.size} bytes do not fit N = {n}, K = {k} and blocks of {size}")
     weights = unpacked(packed.reshape(n, -1), bits)[:, : blocks * size]
-    zeros = None if call.operand(3) is None else constant(call, 3)
+    zeros = None if call.optional(3) is None else constant(call, 3)
     if zeros is not None and zeros.dtype.kind in "iu":
         zeros = unpacked(zeros.reshape(n, -1).view(np.uint8), bits)[:, :blocks]
     elif zeros is not None:
         zeros = zeros.reshape(n, blocks)
-    scales = call.emit("Reshape", call.required(2), call.ints([n, blocks]))
+    scales = call.emit("Reshape", call.operand(2), call.ints([n, blocks]))
     real = dequantised(call, weights, bits, scales, zeros, size, 1)
     if blocks * size != k:
         real = call.emit("Slice", real, call.ints([0]), call.ints([k]), call.ints([1]))
     y = call.emit("MatMul", a, call.emit("Transpose", real, perm=[1, 0]))
-    return [y if call.operand(5) is None else call.emit("Add", y, call.operand(5))]
+    return [y if call.optional(5) is None else call.emit("Add", y, call.optional(5))]
 
 
 def _omitted(call: Call, a: Value, n: int) -> Value:
     """The result without any weights: the bias, or zeros, in the shape of the product."""
     rows = call.emit("Shape", a, end=-1)
     shape = call.emit("Concat", rows, call.ints([n]), axis=0)
-    row = call.operand(5)
+    row = call.optional(5)
     return call.emit("Expand", call.const(np.zeros(1), call.dtype(a), "zero") if row is None else row, shape)
 
 
@@ -96,14 +96,14 @@ def gather_block_quantized(call: Call) -> list[Value]:
 
     Rows, their scales and their zero points are gathered, so that the table stays as small as it is.
     """
-    data, indices, scales = constant(call, 0), call.required(1), constant(call, 2)
+    data, indices, scales = constant(call, 0), call.operand(1), constant(call, 2)
     rank, bits, size = data.ndim, call.attr("bits", 4), call.attr("block_size", 128)
     gather, along = call.attr("gather_axis", 0) % rank, call.attr("quantize_axis", 1) % rank
     if gather == along:
         call.fail("gathering along the axis of the blocks is not supported")
     if data.dtype.kind not in "iu" and not data.dtype.name.startswith(("int", "uint")):
         call.fail(f"a table of {data.dtype.name} is not supported; expected integers")
-    zeros = None if call.operand(3) is None else constant(call, 3)
+    zeros = None if call.optional(3) is None else constant(call, 3)
     whole = data.dtype == np.uint8
     length = data.shape[along] * (8 // bits if whole and along == rank - 1 else 1)
     if whole and bits < 8:

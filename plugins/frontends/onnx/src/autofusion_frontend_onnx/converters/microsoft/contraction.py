@@ -19,8 +19,8 @@ def fused_conv(call: Call) -> list[Value]:
     """activation(conv(x, w, b) + z)."""
     attrs = explicit_pads(call, call.attrs, kernel_of(call, 1))
     y = call.emit("Conv", *call.inputs[:3], **_conv_attrs(attrs))
-    if call.operand(3) is not None:
-        y = call.emit("Add", y, call.operand(3))
+    if call.optional(3) is not None:
+        y = call.emit("Add", y, call.optional(3))
     return [activated(call, y, call.attr("activation"), call.attr("activation_params", []))]
 
 
@@ -31,19 +31,19 @@ def _conv_attrs(attrs: dict[str, object]) -> dict[str, object]:
 @converter("NhwcConv", "NhwcFusedConv", domain=_MS)
 def nhwc_conv(call: Call) -> list[Value]:
     """Channels last, between Transposes; the weights keep their order, and an addend is channels-last too."""
-    x = call.required(0)
+    x = call.operand(0)
     first, last = _channels_first(call.rank(x)), _channels_last(call.rank(x))
     y = call.emit("Conv", call.emit("Transpose", x, perm=first), *call.inputs[1:3], **_conv_attrs(call.attrs))
     y = call.emit("Transpose", y, perm=last)
-    if call.operand(3) is not None:
-        y = call.emit("Add", y, call.operand(3))
+    if call.optional(3) is not None:
+        y = call.emit("Add", y, call.optional(3))
     return [activated(call, y, call.attr("activation"), call.attr("activation_params", []))]
 
 
 @converter("NhwcMaxPool", domain=_MS)
 def nhwc_max_pool(call: Call) -> list[Value]:
     """Channels last, between Transposes."""
-    x = call.required(0)
+    x = call.operand(0)
     y = call.emit("MaxPool", call.emit("Transpose", x, perm=_channels_first(call.rank(x))), **call.attrs)
     return call.result("Transpose", [y], {"perm": _channels_last(call.rank(x))})
 
@@ -59,8 +59,8 @@ def _channels_last(rank: int) -> list[int]:
 @converter("FusedMatMul", "TransposeMatMul", "FusedMatMulActivation", domain=_MS)
 def fused_matmul(call: Call) -> list[Value]:
     """activation(alpha * op(a) @ op(b))."""
-    a = _transposed(call, call.required(0), call.attr("transA", 0), call.attr("transBatchA", 0))
-    b = _transposed(call, call.required(1), call.attr("transB", 0), call.attr("transBatchB", 0))
+    a = _transposed(call, call.operand(0), call.attr("transA", 0), call.attr("transBatchA", 0))
+    b = _transposed(call, call.operand(1), call.attr("transB", 0), call.attr("transBatchB", 0))
     y, alpha = call.emit("MatMul", a, b), call.attr("alpha", 1.0)
     if alpha != 1.0:
         y = call.emit("Mul", y, call.like(alpha, y, "alpha"))

@@ -28,18 +28,18 @@ def group_query_attention(call: Call) -> list[Value | None]:
     q, k, v = _separate(call, heads, groups)
     q, k = _normalised(call, q, k)
     length = call.dim(q, 2)
-    total = call.emit("Cast", call.emit("Reshape", call.required(_TOTAL), call.ints([1])), to=I64)
-    ends = call.emit("Cast", call.emit("Reshape", call.required(_ENDS), call.ints([-1])), to=I64)
+    total = call.emit("Cast", call.emit("Reshape", call.operand(_TOTAL), call.ints([1])), to=I64)
+    ends = call.emit("Cast", call.emit("Reshape", call.operand(_ENDS), call.ints([-1])), to=I64)
     begins = call.emit("Sub", call.emit("Add", ends, call.ints([1])), length)
     begins = call.emit("Where", call.emit("Equal", length, total), call.ints([0]), begins)
     steps = call.emit("Range", call.ints(0), call.emit("Squeeze", length), call.ints(1))
     positions = call.emit("Add", call.emit("Unsqueeze", begins, call.ints([1])), steps)
     if call.attr("do_rotary", 0):
         rotary = {"interleaved": call.attr("rotary_interleaved", 0)}
-        turned = positions if call.operand(_POSITIONS) is None else call.required(_POSITIONS)
-        tables = call.required(_COS), call.required(_SIN)
+        turned = positions if call.optional(_POSITIONS) is None else call.operand(_POSITIONS)
+        tables = call.operand(_COS), call.operand(_SIN)
         q, k = (call.emit("RotaryEmbedding", x, *tables, turned, **rotary) for x in (q, k))
-    keys, values = (_cached(call, call.operand(_PAST + i), x, positions, total) for i, x in enumerate((k, v)))
+    keys, values = (_cached(call, call.optional(_PAST + i), x, positions, total) for i, x in enumerate((k, v)))
     # [batch, groups, heads of a group, queries, size], against keys and values of one head for each group.
     q = call.emit("Reshape", q, _shape(call, call.dim(q, 0), groups, heads // groups, length, call.dim(q, 3)))
     spread = [call.emit("Unsqueeze", x, call.ints([2])) for x in (keys, values)]
@@ -65,11 +65,11 @@ def group_query_attention(call: Call) -> list[Value | None]:
 
 
 def _require_supported(call: Call) -> None:
-    if any(call.operand(i) is not None for i in _SCALES) or call.attr("kv_cache_bit_width", 0):
+    if any(call.optional(i) is not None for i in _SCALES) or call.attr("kv_cache_bit_width", 0):
         call.fail("quantised caches are not supported")
     if call.attr("sliding_window_cache", 0):
         call.fail("caches of the size of a window are not supported")
-    if call.operand(_LENGTHS) is not None:
+    if call.optional(_LENGTHS) is not None:
         call.fail("padded chunks of queries (query_seqlens) are not supported")
     if call.attr("num_heads") % call.attr("kv_num_heads"):
         call.fail(f"{call.attr('num_heads')} heads cannot share {call.attr('kv_num_heads')} heads of keys")
@@ -85,7 +85,7 @@ def _shape(call: Call, *parts: Value | int) -> Value:
 
 def _separate(call: Call, heads: int, groups: int) -> tuple[Value, Value, Value]:
     """Queries, keys and values by head; they may come as one operand."""
-    query, key, value = call.required(_QUERY), call.operand(_KEY), call.operand(_VALUE)
+    query, key, value = call.operand(_QUERY), call.optional(_KEY), call.optional(_VALUE)
     if key is not None and value is not None:
         return by_head(call, query, heads), by_head(call, key, groups), by_head(call, value, groups)
     size = call.emit("Div", call.dim(query, -1), call.ints([heads + 2 * groups]))
@@ -96,7 +96,7 @@ def _separate(call: Call, heads: int, groups: int) -> tuple[Value, Value, Value]
 
 def _normalised(call: Call, q: Value, k: Value) -> tuple[Value, Value]:
     """Queries and keys, each head by the root of its mean square, where there are weights for that."""
-    weights = [call.operand(i) for i in _NORMS]
+    weights = [call.optional(i) for i in _NORMS]
     if all(w is None for w in weights):
         return q, k
     if any(w is None for w in weights):
@@ -126,7 +126,7 @@ def _hidden(call: Call, positions: Value, ends: Value, keys: Value) -> Value:
 
 def _bias(call: Call, heads: int, groups: int, keys: Value) -> Value | None:
     """What is added to the scores [batch or 1, heads or 1, queries, total], by group. Keys behind that are hidden."""
-    bias = call.operand(_BIAS)
+    bias = call.optional(_BIAS)
     if bias is None:
         return None
     longest, stated = call.dim(keys, 2), call.dim(bias, 3)
@@ -140,7 +140,7 @@ def _bias(call: Call, heads: int, groups: int, keys: Value) -> Value | None:
 
 def _weights(call: Call, scores: Value, q: Value, heads: int, groups: int) -> Value:
     """Softmax of the scores; with a sink, over one more column that is cut off again."""
-    sink = call.operand(_SINK)
+    sink = call.optional(_SINK)
     if sink is None and not call.attr("smooth_softmax", 0):
         return call.emit("Softmax", scores, axis=-1)
     if sink is None:

@@ -17,11 +17,11 @@ converter("QuantizeLinear", "DequantizeLinear", domain=_MS)(quantize)
 
 
 def _real(call: Call, x: int, scale: int, zero: int) -> Value:
-    return call.emit("DequantizeLinear", call.required(x), _one(call, scale), _one(call, zero))
+    return call.emit("DequantizeLinear", call.operand(x), _one(call, scale), _one(call, zero))
 
 
 def _one(call: Call, index: int) -> Value | None:
-    value = call.operand(index)
+    value = call.optional(index)
     if value is None or value.shape != (1,):
         return value
     return call.emit("Reshape", value, call.ints([]))
@@ -30,7 +30,7 @@ def _one(call: Call, index: int) -> Value | None:
 def _integer(call: Call, y: Value, scale: int, zero: int, like: int = 0) -> list[Value]:
     zero_point = _one(call, zero)
     if zero_point is None:
-        zero_point = call.const(0, call.dtype(call.required(like)), "zero")
+        zero_point = call.const(0, call.dtype(call.operand(like)), "zero")
     return call.result("QuantizeLinear", [y, _one(call, scale), zero_point], {})
 
 
@@ -92,27 +92,27 @@ def concat(call: Call) -> list[Value]:
 @converter("QLinearWhere", domain=_MS)
 def where(call: Call) -> list[Value]:
     """Operands (condition, x, scale, zero, y, scale, zero), result (scale, zero)."""
-    y = call.emit("Where", call.required(0), _real(call, 1, 2, 3), _real(call, 4, 5, 6))
+    y = call.emit("Where", call.operand(0), _real(call, 1, 2, 3), _real(call, 4, 5, 6))
     return _integer(call, y, 7, 8, like=1)
 
 
 @converter("QGemm", domain=_MS)
 def gemm(call: Call) -> list[Value]:
     """Operands (a, scale, zero, b, scale, zero, c), result (scale, zero); without a scale the result is real."""
-    b, b_scale, b_zero = call.required(3), _one(call, 4), _one(call, 5)
+    b, b_scale, b_zero = call.operand(3), _one(call, 4), _one(call, 5)
     axis = (
         {}
-        if call.rank(call.required(4)) == 0 or call.required(4).shape == (1,)
+        if call.rank(call.operand(4)) == 0 or call.operand(4).shape == (1,)
         else {"axis": 0 if call.attr("transB") else 1}
     )
     real = call.emit("DequantizeLinear", b, b_scale, b_zero, **axis)
     attrs = {k: v for k, v in call.attrs.items() if k in ("alpha", "transA", "transB")}
     y = call.emit("Gemm", _real(call, 0, 1, 2), real, **attrs)
-    if call.operand(6) is not None:
+    if call.optional(6) is not None:
         scale = call.emit("Mul", _one(call, 1), b_scale)
         scale = call.emit("Mul", scale, call.like(call.attr("alpha", 1.0), scale, "alpha"))
-        y = call.emit("Add", y, call.emit("Mul", call.emit("Cast", call.operand(6), to=F32), scale))
-    if call.operand(7) is None:
+        y = call.emit("Add", y, call.emit("Mul", call.emit("Cast", call.optional(6), to=F32), scale))
+    if call.optional(7) is None:
         return [y]
     return _integer(call, y, 7, 8)
 
@@ -120,15 +120,15 @@ def gemm(call: Call) -> list[Value]:
 @converter("DynamicQuantizeMatMul", domain=_MS)
 def dynamic_quantize_matmul(call: Call) -> list[Value]:
     """A real operand is quantised by its own range; the product is integer; the bias is real."""
-    a, scale, zero = call.node("DynamicQuantizeLinear", [call.required(0)], outputs=3).outputs
-    return _scaled_product(call, a, call.required(1), scale, call.required(2), zero, call.operand(3), call.operand(4))
+    a, scale, zero = call.node("DynamicQuantizeLinear", [call.operand(0)], outputs=3).outputs
+    return _scaled_product(call, a, call.operand(1), scale, call.operand(2), zero, call.optional(3), call.optional(4))
 
 
 @converter("MatMulIntegerToFloat", domain=_MS)
 def matmul_integer_to_float(call: Call) -> list[Value]:
     """An integer product, scaled to a real one."""
-    a, b, a_scale, b_scale = (call.required(i) for i in range(4))
-    return _scaled_product(call, a, b, a_scale, b_scale, call.operand(4), call.operand(5), call.operand(6))
+    a, b, a_scale, b_scale = (call.operand(i) for i in range(4))
+    return _scaled_product(call, a, b, a_scale, b_scale, call.optional(4), call.optional(5), call.optional(6))
 
 
 def _scaled_product(
@@ -149,5 +149,5 @@ def _scaled_product(
 @converter("ReduceSumInteger", domain=_MS)
 def reduce_sum_integer(call: Call) -> list[Value]:
     """A sum in 32 bits."""
-    x = call.emit("Cast", call.required(0), to=np.dtype(np.int32))
+    x = call.emit("Cast", call.operand(0), to=np.dtype(np.int32))
     return call.result("ReduceSum", [x, call.ints(call.attr("axes"))], {"keepdims": call.attr("keepdims", 1)})

@@ -17,7 +17,7 @@ _MS = "com.microsoft"
 @converter("DynamicQuantizeLSTM", domain=_MS)
 def dynamic_quantize_lstm(call: Call) -> list[Value | None]:
     """Operands as LSTM, with integer W and R [directions, inputs, 4 * hidden], then their scales and zero points."""
-    if call.operand(4) is not None or call.operand(7) is not None:
+    if call.optional(4) is not None or call.optional(7) is not None:
         call.fail("sequence lengths and peepholes are not supported")
     if call.attr("activations") not in (None, ["Sigmoid", "Tanh", "Tanh"], ["Sigmoid", "Tanh", "Tanh"] * 2):
         call.fail(f"activations {call.attr('activations')} are not supported")
@@ -39,13 +39,13 @@ def _row(call: Call, value: Value, index: int) -> Value:
 
 def _run(call: Call, index: int, reverse: int) -> tuple[Value, Value, Value]:
     """All hidden states [steps, batch, hidden], the last one, and the last cell state, of one direction."""
-    x, hidden = call.required(0), call.attr("hidden_size")
-    w, r, bias = _row(call, call.required(1), index), _row(call, call.required(2), index), call.operand(3)
-    w_scale, w_zero, r_scale, r_zero = (_row(call, call.required(i), index) for i in (8, 9, 10, 11))
+    x, hidden = call.operand(0), call.attr("hidden_size")
+    w, r, bias = _row(call, call.operand(1), index), _row(call, call.operand(2), index), call.optional(3)
+    w_scale, w_zero, r_scale, r_zero = (_row(call, call.operand(i), index) for i in (8, 9, 10, 11))
     batch = call.dim(x, 1)
     state = call.emit("Concat", batch, call.ints([hidden]), axis=0)
     zeros = call.emit("Expand", call.const(0, F32), state)
-    h, c = (zeros if call.operand(i) is None else _row(call, call.required(i), index) for i in (5, 6))
+    h, c = (zeros if call.optional(i) is None else _row(call, call.operand(i), index) for i in (5, 6))
     steps = _product(call, x, w, w_scale, w_zero)  # quantised by the range of the whole sequence
     if bias is not None:
         halves = call.node("Split", [_row(call, bias, index)], {"axis": 0, "num_outputs": 2}, outputs=2).outputs

@@ -21,24 +21,24 @@ def same(call: Call) -> list[Value]:
 @converter("Pad", domain=_MS)
 def pad(call: Call) -> list[Value]:
     """As Pad of operator set 11; the widths may come as a row."""
-    widths = call.emit("Reshape", call.required(1), call.ints([-1]))
-    value = call.operand(2)
+    widths = call.emit("Reshape", call.operand(1), call.ints([-1]))
+    value = call.optional(2)
     if value is not None:
         value = call.emit("Reshape", value, call.ints([]))
-    return call.result("Pad", [call.required(0), widths, value], {"mode": call.attr("mode", "constant")})
+    return call.result("Pad", [call.operand(0), widths, value], {"mode": call.attr("mode", "constant")})
 
 
 @converter("ExpandDims", domain=_MS)
 def expand_dims(call: Call) -> list[Value]:
     """Unsqueeze of one axis."""
-    axis = call.emit("Reshape", call.emit("Cast", call.required(1), to=I64), call.ints([1]))
-    return call.result("Unsqueeze", [call.required(0), axis], {})
+    axis = call.emit("Reshape", call.emit("Cast", call.operand(1), to=I64), call.ints([1]))
+    return call.result("Unsqueeze", [call.operand(0), axis], {})
 
 
 @converter("RotaryEmbedding", domain=_MS)
 def rotary_embedding(call: Call) -> list[Value]:
     """The operands come in another order, and one position may stand for the first of a row of positions."""
-    x, positions = call.required(0), call.required(1)
+    x, positions = call.operand(0), call.operand(1)
     if call.attr("scale", 1.0) != 1.0 or call.attr("is_packed_batching", 0):
         call.fail("a scale, or packed batches, are not supported")
     if call.rank(positions) == 1:
@@ -50,11 +50,11 @@ def rotary_embedding(call: Call) -> list[Value]:
     attrs = {k: v for k, v in call.attrs.items() if k in ("interleaved", "num_heads", "rotary_embedding_dim")}
     if not attrs.get("num_heads") and call.rank(x) == 3:
         attrs["num_heads"] = _heads(call, x)
-    return call.result("RotaryEmbedding", [x, call.required(2), call.required(3), positions], attrs)
+    return call.result("RotaryEmbedding", [x, call.operand(2), call.operand(3), positions], attrs)
 
 
 def _heads(call: Call, x: Value) -> int:
-    cache = call.required(2).shape
+    cache = call.operand(2).shape
     if x.shape is None or cache is None or not isinstance(x.shape[-1], int) or not isinstance(cache[-1], int):
         call.fail("the number of heads is neither stated nor known from the shapes")
     return int(x.shape[-1] // (2 * cache[-1]))
@@ -63,7 +63,7 @@ def _heads(call: Call, x: Value) -> int:
 @converter("ComplexMul", "ComplexMulConj", domain=_MS)
 def complex_mul(call: Call) -> list[Value]:
     """Products of numbers whose real and imaginary parts lie along the last axis."""
-    parts = [call.node("Split", [call.required(i)], {"axis": -1, "num_outputs": 2}, outputs=2).outputs for i in (0, 1)]
+    parts = [call.node("Split", [call.operand(i)], {"axis": -1, "num_outputs": 2}, outputs=2).outputs for i in (0, 1)]
     (a, b), (c, d) = parts
     if call.op == "ComplexMulConj":
         d = call.emit("Neg", d)

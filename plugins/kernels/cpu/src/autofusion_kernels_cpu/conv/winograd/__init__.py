@@ -10,10 +10,9 @@ those whose window it is in, and inputs within a few powers of two of overflow m
 
 from __future__ import annotations
 
-from autofusion_kernels_cpu.conv.winograd.bind import Winograd, applies, border
-from autofusion_kernels_cpu.conv.winograd.plan import plan
+from autofusion_kernels_cpu.conv.winograd.offers import applies, border, offer
 
 TILES = (4, 2)
 """Sides of the output tiles on offer."""
 
-__all__ = ["TILES", "Winograd", "applies", "border", "plan"]
+__all__ = ["TILES", "applies", "border", "offer"]

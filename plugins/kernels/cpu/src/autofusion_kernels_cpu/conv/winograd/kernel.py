@@ -17,8 +17,8 @@ registers.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
+from functools import partial
 
 from autofusion_kernels_cpu.codegen.builder import Function, Module
 from autofusion_kernels_cpu.codegen.epilogue import Epilogue, OperandKind
@@ -30,7 +30,7 @@ from autofusion_kernels_cpu.conv.stores import names as names_of
 from autofusion_kernels_cpu.conv.stores import operand_vector
 from autofusion_kernels_cpu.conv.tiles import widths
 from autofusion_kernels_cpu.conv.winograd.transforms import multiply, transforms
-from autofusion_kernels_cpu.native.jit import jit
+from autofusion_kernels_cpu.native.kernel import Kernel, structure_text
 
 BUFFERS = ("input", "weights", "bias", "output", "scratch", "seen")
 """Buffers before those of the epilogue's operands.
@@ -57,7 +57,7 @@ PARAMS = (
 )
 """Parameters before block and row stride of each operand and (floats of a plane's weights, prefetch step) of each
 number of vectors. `entries`, `block` and `table` are the products' table (of offsets in V), `tiles` is where tiles are
-described; both count int64 from the start of the parameters. Prefetch steps are in bytes, all else is in floats or a
+described; both count int64 from the start of the data. Prefetch steps are in bytes, all else is in floats or a
 count.
 """
 TILE = ("input", "output", "rows", "columns")
@@ -85,21 +85,8 @@ class Structure:
         return widths(self.isa, vectors)
 
 
-_addresses: dict[tuple[Structure, str], int] = {}
-_lock = threading.Lock()
-
-
-def kernel(structure: Structure, epilogue: Epilogue) -> int:
-    """The address of the kernel, compiled or loaded on first use."""
-    key = (structure, epilogue.key)
-    with _lock:
-        if key not in _addresses:
-            _addresses[key] = jit().kernel(module(structure, epilogue))
-        return _addresses[key]
-
-
 def names(structure: Structure, epilogue: Epilogue) -> list[str]:
-    """All parameters before the table of tasks of each thread, in order."""
+    """All parameters, in order."""
     operands = [f"operand{i}.{s}" for i in range(len(epilogue.kinds)) for s in ("block", "row")]
     return [*PARAMS, *operands, *(f"{p}{v}" for v in structure.vectors for p in ("weights_plane", "prefetch"))]
 
@@ -114,13 +101,22 @@ def task_size(structure: Structure) -> int:
     return len(TASK) + sum(len(GROUPS) + 2 * len(structure.widths(v)) for v in structure.vectors)
 
 
-def module(structure: Structure, epilogue: Epilogue) -> Module:
-    """The IR of the kernel."""
-    m = Module(structure.isa)
-    operands = [f"operand{i}" for i in range(len(epilogue.kinds))]
-    with m.kernel("winograd", [*BUFFERS, *operands], names(structure, epilogue)) as f:
-        _Emitter(f, structure, epilogue).tasks()
-    return m
+def kernel(structure: Structure, epilogue: Epilogue) -> Kernel:
+    """The convolution of this structure. Its data are (begin, end) of the tasks of each thread, and what they point to;
+    these positions count int64 from the start of the data.
+    """
+    return Kernel(
+        "winograd",
+        structure.isa,
+        structure_text(structure, epilogue.key),
+        (*BUFFERS, *names_of(epilogue.kinds)),
+        tuple(names(structure, epilogue)),
+        partial(_emit, structure=structure, epilogue=epilogue),
+    )
+
+
+def _emit(f: Function, structure: Structure, epilogue: Epilogue) -> None:
+    _Emitter(f, structure, epilogue).tasks()
 
 
 class _Emitter:
@@ -128,6 +124,7 @@ class _Emitter:
         self.f, self.s, self.epilogue = f, structure, epilogue
         self.lanes = structure.isa.lanes
         self.names = names(structure, epilogue)
+        self.data = f.at(f.args["params"], len(self.names), I64)
         self.transform_input = self._transform_input(f.module)
         self.transform_output = self._transform_output(f.module)
 
@@ -136,16 +133,15 @@ class _Emitter:
 
     def tasks(self) -> None:
         f = self.f
-        params = f.args["params"]
-        shares = f.at(params, f.thread * 2 + len(self.names), I64)
+        shares = f.at(self.data, f.thread * 2, I64)
         scratch = f.at(f.buffer["scratch"], f.thread * f.param["thread_scratch"])
         with f.loop(f.load(shares, 0, I64), f.load(shares, 1, I64), step=task_size(self.s)) as loop:
-            self.task(f.at(params, loop.index, I64), scratch)
+            self.task(f.at(self.data, loop.index, I64), scratch)
 
     def task(self, record: Value, scratch: Value) -> None:
         f = self.f
         first, count = f.load(record, 0, I64), f.load(record, 1, I64)
-        tiles = f.at(f.args["params"], f.param["tiles"] + first * tile_size(self.epilogue), I64)
+        tiles = f.at(self.data, f.param["tiles"] + first * tile_size(self.epilogue), I64)
         f.call(self.transform_input, f.args["params"], tiles, f.buffer["input"], scratch, count)
         position = len(TASK)
         for vectors in self.s.vectors:
@@ -171,7 +167,7 @@ class _Emitter:
         f = self.f
         shape = products.Structure(self.s.isa, self.lanes, self.lanes, vectors, self.s.widths(vectors))
         emitter = Products(f, shape)
-        table = f.at(f.args["params"], f.param["table"], I64)
+        table = f.at(self.data, f.param["table"], I64)
         plane, step = f.param[f"weights_plane{vectors}"], f.param[f"prefetch{vectors}"]
         with f.loop(0, self.s.side**2, carry=[weights, v, m], opaque=True) as loop:
             weights, v, m = loop.carried

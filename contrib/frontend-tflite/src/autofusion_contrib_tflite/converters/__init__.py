@@ -1,0 +1,1 @@
+"""One converter for each TensorFlow Lite operator: the operators of the IR that say the same."""

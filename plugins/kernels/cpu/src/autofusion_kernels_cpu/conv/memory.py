@@ -1,0 +1,103 @@
+"""Where the tensors of a convolution lie: strides in a normal form, and the operands of its epilogue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from autofusion.kernels import BindContext, TensorView
+from autofusion_kernels_cpu.codegen.epilogue import Epilogue, OperandKind
+from autofusion_kernels_cpu.conv.geometry import AXES
+from autofusion_kernels_cpu.conv.weights import padded_vector
+from autofusion_kernels_cpu.native.kernel import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """Strides in floats of a view in the normal form: image, channel (block), depth, height, width."""
+
+    image: int
+    block: int
+    depth: int
+    height: int
+    width: int
+
+    def offset(self, image: int, position: tuple[int, int, int]) -> int:
+        """Floats from the first element to a position of an image."""
+        d, h, w = position
+        return image * self.image + d * self.depth + h * self.height + w * self.width
+
+
+FIXED = Strided(0, 0, 0, 0, 0)
+"""One element for all of the result."""
+
+
+def strided(view: TensorView) -> Strided:
+    """The strides of a blocked or plain view of rank 3 to 5."""
+    spatial = view.strides[2:]
+    full = (0,) * (AXES - len(spatial)) + tuple(spatial)
+    return Strided(view.strides[0], view.strides[1], *full)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundOperand:
+    """An operand of an epilogue in memory: where, and its strides (0 where it does not vary)."""
+
+    source: Source
+    strides: Strided
+
+
+def bind_epilogue(
+    context: BindContext,
+    epilogue: Epilogue,
+    inputs: Sequence[TensorView | None],
+    blocks: int,
+    lanes: int,
+    result: Sequence[int],
+) -> list[BoundOperand]:
+    """Memory of every leaf. `result` is the shape of the result; constants are laid out once for the session."""
+    bound = []
+    for leaf, kind in zip(epilogue.leaves, epilogue.kinds, strict=True):
+        if leaf.constant is not None:
+            key = ("conv.operand", id(leaf.constant), leaf.shape, kind, blocks, lanes, len(result))
+            entry = context.cache.get(key)
+            if entry is None:
+                made = _constant_operand(leaf.constant, leaf.shape, kind, blocks, lanes, len(result))
+                entry = context.cache.setdefault(key, (leaf.constant, made))
+            bound.append(entry[1])
+            continue
+        assert leaf.operand is not None
+        view = inputs[leaf.operand]
+        assert view is not None
+        if kind is OperandKind.SCALAR:
+            bound.append(BoundOperand(view, FIXED))
+        elif kind is OperandKind.CHANNEL:
+            image = view.strides[0] if view.shape[0] > 1 else 0
+            bound.append(BoundOperand(view, Strided(image, view.strides[1], 0, 0, 0)))
+        else:
+            bound.append(BoundOperand(view, strided(view)))
+    return bound
+
+
+def _constant_operand(
+    data: np.ndarray, shape: tuple[int, ...], kind: OperandKind, blocks: int, lanes: int, rank: int
+) -> BoundOperand:
+    full = data.reshape((1,) * (rank - len(shape)) + tuple(shape))
+    if kind is OperandKind.SCALAR:
+        return BoundOperand(np.ascontiguousarray(full, np.float32).reshape(1), FIXED)
+    images, channels = full.shape[:2]
+    spatial = full.shape[2:]
+    pixels = int(np.prod(spatial))
+    packed = padded_vector(None, images * blocks * pixels, lanes)
+    grid = packed[: images * blocks * pixels * lanes].reshape(images, blocks, pixels, lanes)
+    flat = full.reshape(images, channels, pixels)
+    for block in range(blocks):
+        own = flat[:, block * lanes : (block + 1) * lanes]
+        grid[:, block, :, : own.shape[1]] = own.transpose(0, 2, 1)
+    if kind is OperandKind.CHANNEL:
+        return BoundOperand(packed, Strided(blocks * lanes if images > 1 else 0, lanes, 0, 0, 0))
+    d, h, w = (1,) * (AXES - len(spatial)) + tuple(spatial)
+    plane = d * h * w * lanes
+    return BoundOperand(packed, Strided(blocks * plane, plane, h * w * lanes, w * lanes, lanes))
