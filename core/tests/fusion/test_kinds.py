@@ -60,8 +60,8 @@ def test_an_attention_is_taken_apart() -> None:
     node = fused(ATTENTION_TEXT, "AXIS", "-1")
     parts = ATTENTION.read(node)
     assert isinstance(parts, AttentionParts)
-    assert [v.name for v in (parts.q, parts.k, parts.v)] == ["i0", "i1", "i3"]
-    assert parts.k_transposed and parts.factor == 0.125
+    assert [f.source.name for f in (parts.q, parts.k, parts.v)] == ["i0", "i1", "i3"]
+    assert [n.op for n in parts.k.moves] == ["Transpose"] and parts.factor == 0.125
     assert [n.op for n in parts.masking] == ["Add"] and parts.softmax is ATTENTION.anchor(node)
 
 

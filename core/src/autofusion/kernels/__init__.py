@@ -44,7 +44,9 @@ if TYPE_CHECKING:
         REDUCTION,
         SOFTMAX,
         AttentionParts,
+        Factor,
         FusedKind,
+        factor_of,
     )
     from autofusion.numerics import NotFinite, Numerics
     from autofusion.refusal import Refusal
@@ -67,6 +69,7 @@ __all__ = [
     "BoundStep",
     "Buffer",
     "BufferKind",
+    "Factor",
     "FusedKind",
     "GraphError",
     "InputError",
@@ -88,6 +91,7 @@ __all__ = [
     "cpu_flags",
     "dense_strides",
     "evaluate",
+    "factor_of",
     "hookimpl",
     "instruction_sets",
     "nearest",

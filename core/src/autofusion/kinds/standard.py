@@ -14,9 +14,11 @@ CONV = FusedKind(
 )
 MATMUL = FusedKind(
     "matmul",
+    version="1.1",
     anchors=("Gemm", "MatMul"),
-    body="a matrix product, then any pointwise operators",
-    operands="whatever broadcasts to the result",
+    inner=("Transpose",),
+    body="a matrix product, then any pointwise operators; its factors may be transposed and multiplied by a number",
+    operands="the factors, and whatever broadcasts to the result",
 )
 SOFTMAX = FusedKind(
     "softmax",
@@ -39,9 +41,12 @@ LAYER_NORM = FusedKind(
 )
 REDUCTION = FusedKind(
     "reduction",
+    version="1.1",
     anchors=(
         "ArgMax",
         "ArgMin",
+        "GlobalAveragePool",
+        "GlobalMaxPool",
         "ReduceL1",
         "ReduceL2",
         "ReduceLogSum",
@@ -53,8 +58,9 @@ REDUCTION = FusedKind(
         "ReduceSum",
         "ReduceSumSquare",
     ),
-    body="a reduction, with pointwise operators before and behind it",
-    operands="before it whatever broadcasts to its operand, behind it to its result",
+    body="a reduction, with pointwise operators before and behind it; behind these, pointwise operators of the "
+    "operand's shape again, which read the reduced values (a division by the sum)",
+    operands="whatever broadcasts to the operand; behind the reduction, to its result",
 )
 POINTWISE = FusedKind(
     "pointwise",

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
         CONV,
         LAYER_NORM,
         MATMUL,
+        MOVES,
         POINTWISE,
         REDUCTION,
         SOFTMAX,
         STANDARD,
         FusedKind,
         scaled,
-        swaps_last_axes,
     )
     from autofusion.refusal import Refusal
     from autofusion.rules.check import problems
@@ -74,6 +74,7 @@ __all__ = [
     "LAYER_NORM",
     "LIMIT",
     "MATMUL",
+    "MOVES",
     "POINTWISE",
     "REDUCTION",
     "SOFTMAX",
@@ -133,7 +134,6 @@ __all__ = [
     "scalar",
     "scaled",
     "spread",
-    "swaps_last_axes",
     "var",
     "why_alone",
 ]

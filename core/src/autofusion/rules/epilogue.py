@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+import numpy as np
+
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import OpClass, op_class
 from autofusion.ir.types import TensorType, Type
@@ -48,12 +50,13 @@ class Epilogue(NamedTuple):
 def joining(type_: TensorType, indexable: Indexable) -> Joins:
     """Which nodes may be in a region whose result is of ``type_``: pointwise, of that type, with indexable operands.
 
-    Single numbers and tensors of the same type always are indexable.
+    Single numbers and tensors of the same type always are indexable. Conditions, computed inside or not, are as good.
     """
     shape, dtype = type_.static_shape, type_.dtype
+    condition = TensorType(np.dtype(np.bool_), type_.shape)
 
     def fits(own: Type | None) -> bool:
-        if not isinstance(own, TensorType) or own.dtype != dtype:
+        if not isinstance(own, TensorType) or own.dtype not in (dtype, condition.dtype):
             return False
         if own.shape == shape:
             return True
@@ -65,7 +68,7 @@ def joining(type_: TensorType, indexable: Indexable) -> Joins:
     def joins(node: Node) -> bool:
         if op_class(node) is not OpClass.POINTWISE or node.op in _NOT_ARITHMETIC or len(node.outputs) != 1:
             return False
-        if node.outputs[0].type != type_:
+        if node.outputs[0].type not in (type_, condition):
             return False
         for value in node.inputs:
             if value is not None and not fits(value.type):

@@ -120,3 +120,81 @@ def test_refusals():
         made = offers(fused("attention", build, [q, k, v]), target)
         assert isinstance(made, Refusal)
         assert word in made.reason
+
+
+@pytest.mark.parametrize("isa", RUNNABLE)
+def test_guards_and_head_masks_on_the_probabilities(isa):
+    q, k, v = array(2, 3, 9, 24), array(2, 3, 24, 40), array(2, 3, 40, 33)
+    mask = rng.random((2, 1, 9, 40)) < 0.5
+    mask[0, 0, 4] = False  # a query without keys: NaN but for the guard
+    heads, dropped = array(3, 1, 1), (rng.random((2, 3, 9, 40)) < 0.7).astype(np.float32)
+
+    def guarded(b, q, k, v, mask, heads, dropped):
+        s = b("Where", mask, b("Mul", b("MatMul", q, k), 0.2), b.constant(-np.inf))
+        p = b("Softmax", s, axis=-1)
+        p = b("Where", b("IsNaN", p), b.constant(0.0), p)
+        return b("MatMul", b("Mul", b("Mul", p, heads), dropped), v)
+
+    def unguarded(b, q, k, v, mask, heads, dropped):
+        p = b("Softmax", b("Where", mask, b("MatMul", q, k), b.constant(-np.inf)), axis=-1)
+        return b("MatMul", b("Mul", b("Mul", p, heads), dropped), v)
+
+    arrays = [q, k, v, mask, heads, dropped]
+    for build in (guarded, unguarded):
+        check_node(offers, fused("attention", build, arrays), arrays, isa=isa, threads=2, **CLOSE)
+
+
+@pytest.mark.parametrize("isa", RUNNABLE)
+@pytest.mark.parametrize(("queries", "keys", "heads", "depth", "width"), [(9, 40, 3, 24, 33), (1, 1, 2, 1, 1)], ids=str)
+def test_heads_are_walked_over_where_they_lie(queries, keys, heads, depth, width, isa):
+    arrays = [array(2, queries, heads, depth), array(2, keys, heads, depth), array(2, keys, heads, width)]
+
+    def build(b, q, k, v):
+        s = b("MatMul", b("Transpose", q, perm=[0, 2, 1, 3]), b("Mul", b("Transpose", k, perm=[0, 2, 3, 1]), 0.3))
+        y = b("MatMul", b("Softmax", s, axis=-1), b("Transpose", v, perm=[0, 2, 1, 3]))
+        return b("Transpose", y, perm=[0, 2, 1, 3])
+
+    check_node(offers, fused("attention", build, arrays), arrays, isa=isa, threads=2, **CLOSE)
+
+
+@pytest.mark.parametrize("isa", RUNNABLE)
+@pytest.mark.parametrize(("queries", "keys", "width"), [(9, 40, 70), (33, 17, 1), (1, 5, 16), (20, 1, 9)], ids=str)
+def test_channels_first(queries, keys, width, isa):
+    arrays = [array(2, 3, 8, queries), array(2, 3, 8, keys), array(2, 3, width, keys)]
+    perm = [0, 1, 3, 2]
+
+    def build(b, q, k, v):
+        s = b("MatMul", b("Transpose", q, perm=perm), k)
+        return b("Transpose", b("MatMul", b("Softmax", s, axis=-1), b("Transpose", v, perm=perm)), perm=perm)
+
+    check_node(offers, fused("attention", build, arrays), arrays, isa=isa, threads=2, **CLOSE)
+
+
+@pytest.mark.parametrize("isa", RUNNABLE)
+@pytest.mark.parametrize("behind", [True, False])
+def test_keys_and_values_that_several_heads_share(behind, isa):
+    arrays = [array(2, 6, 9, 24), array(2, 2, 40, 24), array(2, 2, 40, 16), array(2, 6, 9, 40)]
+    place = 2 if behind else 1
+
+    def build(b, q, k, v, mask):
+        def repeated(x, size):
+            x = b("Unsqueeze", x, np.array([place]))
+            sizes = [2, 2, 2, 40, size]
+            sizes[place] = 3
+            return b("Reshape", b("Expand", x, np.array(sizes)), np.array([2, 6, 40, size]))
+
+        s = b("MatMul", q, b("Transpose", repeated(k, 24), perm=[0, 1, 3, 2]))
+        return b("MatMul", b("Softmax", b("Add", s, mask), axis=-1), repeated(v, 16))
+
+    check_node(offers, fused("attention", build, arrays), arrays, isa=isa, threads=2, **CLOSE)
+
+
+def test_movement_that_needs_a_copy_is_refused():
+    arrays = [array(2, 9, 24), array(2, 24, 40), array(2, 5, 16, 8)]
+
+    def build(b, q, k, v):
+        v = b("Reshape", b("Transpose", v, perm=[0, 2, 3, 1]), np.array([2, 40, 16]))
+        return b("MatMul", b("Softmax", b("MatMul", q, k), axis=-1), v)
+
+    made = offers(fused("attention", build, arrays), target_for(RUNNABLE[0]))
+    assert isinstance(made, Refusal) and "V" in made.reason

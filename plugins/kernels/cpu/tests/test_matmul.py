@@ -228,3 +228,33 @@ def test_a_new_batch_compiles_nothing():
     for shape in [(31,), (157,), (3, 41), (2, 3, 5)]:
         run(*shape)
     assert (jit().counters.compiled, jit().counters.cached) == (before.compiled, before.cached)
+
+
+@pytest.mark.parametrize("isa", RUNNABLE)
+@pytest.mark.parametrize(
+    ("a", "a_perm", "b", "b_perm"),
+    [
+        ((2, 3, 9, 24), [0, 1, 2, 3], (2, 3, 40, 24), [0, 1, 3, 2]),
+        ((2, 3, 24, 9), [0, 1, 3, 2], (2, 3, 24, 40), [0, 1, 2, 3]),
+        ((2, 9, 3, 24), [0, 2, 1, 3], (2, 40, 3, 24), [0, 2, 3, 1]),
+        ((9, 24, 5), [2, 0, 1], (5, 40, 24), [0, 2, 1]),
+        ((4, 9, 1), [0, 1, 2], (4, 7, 1), [0, 2, 1]),
+    ],
+    ids=str,
+)
+def test_factors_are_transposed_and_scaled_as_they_are_read(a, a_perm, b, b_perm, isa):
+    arrays = [array(*a), array(*b)]
+
+    def build(f, x, y):
+        x, y = f("Mul", f("Transpose", x, perm=a_perm), 0.5), f("Transpose", f("Div", y, 3.0), perm=b_perm)
+        return f("Relu", f("MatMul", x, y))
+
+    check_node(offers, fused("matmul", build, arrays), arrays, isa=isa, threads=2, **tolerance(24))
+
+
+def test_a_factor_that_would_have_to_be_copied_is_refused():
+    def build(f, x, y):
+        return f("MatMul", x, f("Transpose", y, perm=[2, 1, 0]))
+
+    made = offers(fused("matmul", build, [array(4, 9, 24), array(40, 24, 4)]), target_for(RUNNABLE[0]))
+    assert isinstance(made, Refusal) and "adjacent" in made.reason

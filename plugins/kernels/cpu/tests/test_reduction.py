@@ -334,10 +334,50 @@ def test_refusals():
     for kind, build, word in [
         ("reduction", lambda b, x: b("ReduceSum", x, np.array([1]), keepdims=1), None),
         ("softmax", lambda b, x: b("ReduceSum", x, np.array([1])), "expected one LogSoftmax or Softmax"),
-        ("reduction", lambda b, x: b("Add", b("ReduceSum", x, np.array([1])), x), "[3, 4]"),
+        ("reduction", lambda b, x: b("Add", b("ReduceSum", x, np.array([0]), keepdims=0), x), "[3, 4]"),
         ("layer_norm", lambda b, x: b("Transpose", x, perm=[1, 0]), "found 0"),
     ]:
         made = offers(fused(kind, build, [x]), target)
         assert isinstance(made, Refusal) == (word is not None)
         if isinstance(made, Refusal):
             assert word in made.reason
+
+
+@pytest.mark.parametrize("isa", RUNNABLE)
+@pytest.mark.parametrize(("shape", "axes"), [((6, 5, 40), [-1]), ((2, 33, 7, 9), [1]), ((2, 33, 7), [0, 2])], ids=str)
+def test_reduced_values_go_back_to_the_elements(shape, axes, isa):
+    x, z = rng.standard_normal(shape).astype(np.float32), rng.standard_normal(shape).astype(np.float32)
+    kept = [1 if i in [a % len(shape) for a in axes] else d for i, d in enumerate(shape)]
+    r = rng.standard_normal(kept).astype(np.float32)
+
+    def by_norm(b, x, z, r):
+        length = b("Max", b("ReduceL2", x, np.array(axes), keepdims=1), b.constant(1e-3))
+        return b("Mul", b("Div", x, length), z)
+
+    def without_maximum(b, x, z, r):
+        e = b("Exp", b("Add", x, z))
+        return b("Div", e, b("Add", b("ReduceSum", e, np.array(axes), keepdims=1), b("Abs", r)))
+
+    def both_results(b, x, z, r):
+        mean = b("ReduceMean", x, np.array(axes), keepdims=1)
+        return [b("Mul", mean, r), b("Mul", b("Sub", x, b("Mul", mean, r)), r)]
+
+    for build in (by_norm, without_maximum, both_results):
+        node = fused("reduction", build, [x, z, r])
+        check_node(offers, node, [x, z, r], isa=isa, threads=2, rtol=2e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("isa", RUNNABLE)
+@pytest.mark.parametrize("op", ["GlobalAveragePool", "GlobalMaxPool"])
+@pytest.mark.parametrize("channels", [5, 32])
+def test_global_pools_with_what_is_around_them(op, channels, isa):
+    x = rng.standard_normal((2, channels, 7, 9)).astype(np.float32)
+
+    def gate(b, x):
+        return b("Mul", x, b("Sigmoid", b(op, x)))
+
+    def row(b, x):
+        return b("Sigmoid", b(op, b("Neg", x)))
+
+    for build in (gate, row):
+        check_node(offers, fused("reduction", build, [x]), [x], isa=isa, threads=2, rtol=2e-5, atol=1e-5)

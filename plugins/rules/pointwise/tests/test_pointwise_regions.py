@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from autofusion.fusion.optimise import prepare
 from autofusion.ir.graph import Graph
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.operators import OpClass, op_class
 from autofusion.ir.text import from_text
+from autofusion.options import Options
 from autofusion.rules import Region
+from autofusion_rules_pointwise.pack import PACK
 from autofusion_rules_pointwise.reduction import RULE as REDUCTION
 from autofusion_rules_pointwise.region import REGION
 
@@ -113,3 +116,13 @@ def test_reduction_with_both_sides() -> None:
     assert found[0] == ["Mul", "ReduceMean", "Add", "Sqrt"]
     assert found == sorted(found, key=len, reverse=True) or len(found) == 5
     assert ["ReduceMean", "Add"] in found and ["Mul", "ReduceMean"] in found
+
+
+def test_the_same_is_computed_once_whoever_else_reads_the_operand() -> None:
+    made = graph("graph @net(%x: f32[3]) -> (y: f32[3]) {\n  %0 = Exp(%x)\n  return %0\n}")
+    x = made.inputs[0]
+    for index in range(200):
+        made.add_output(made.node("Exp", [x]).output, f"y{index}")
+    infer_graph(made)
+    found, _ = prepare(made, [PACK], Options())
+    assert [node.op for node in found.nodes] == ["Exp"]

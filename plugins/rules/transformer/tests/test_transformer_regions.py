@@ -119,7 +119,7 @@ BODIES = {
     ),
     "scaled query": (
         "  %1 = Mul(%q, %half)\n  %2 = MatMul(%1, %0)\n  %s = Add(%m, %2)",
-        ["Transpose", "Mul", "MatMul", "Add", "Softmax", "MatMul"],
+        ["Mul", "Transpose", "MatMul", "Add", "Softmax", "MatMul"],
     ),
     "scaled key": (
         "  %1 = Mul(%0, %half)\n  %s = MatMul(%q, %1)",
@@ -149,6 +149,28 @@ def test_attention_along_another_axis_is_refused() -> None:
     node = next(n for n in made.nodes if n.op == "Softmax")
     (found,) = ATTENTION.grow(node)
     assert isinstance(found, Refusal) and "axis 2, not the last one" in found.reason
+
+
+def test_attention_with_conditions_and_a_guard() -> None:
+    made = attention("  %1 = MatMul(%q, %0)\n  %s = Where(%m, %1, %half)", mask="bool[1, 1, 5, 6]")
+    assert grown(ATTENTION, made)[0] == ["Transpose", "MatMul", "Where", "Softmax", "MatMul"]
+
+
+def test_probabilities_that_are_an_output_are_told() -> None:
+    made = attention(BODIES["plain"][0])
+    softmax = next(n for n in made.nodes if n.op == "Softmax")
+    made.add_output(softmax.output, "probabilities")
+    (found,) = ATTENTION.grow(softmax)
+    assert isinstance(found, Refusal) and "also an output of the model" in found.reason
+
+
+def test_probabilities_that_somebody_else_reads_are_told() -> None:
+    made = attention(BODIES["plain"][0])
+    softmax = next(n for n in made.nodes if n.op == "Softmax")
+    other = made.node("ReduceSum", [softmax.output], name="other")
+    made.add_output(other.output, "sum")
+    (found,) = ATTENTION.grow(softmax)
+    assert isinstance(found, Refusal) and "also used by ReduceSum 'other'" in found.reason
 
 
 def test_scores_that_somebody_else_reads_are_no_attention() -> None:

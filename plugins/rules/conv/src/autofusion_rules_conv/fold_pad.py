@@ -147,9 +147,16 @@ def _pool_pads(match: Match) -> list[int] | Refusal:
             return Refusal(f"{site}: it counts the zeros of the Pad, but not those of its own padding", pool)
         return pads
     fill = _fill(pad)
-    if fill == -np.inf or (fill == 0 and _non_negative(match["x"])):
+    if _is_lowest(fill, match["x"]) or (fill == 0 and _non_negative(match["x"])):
         return pads
     return Refusal(f"{site}: '{match['x'].name}' may be below the {fill:g} that the Pad fills with", pad)
+
+
+def _is_lowest(fill: float | None, x: Value) -> bool:
+    """True for minus infinity and the lowest finite number: no maximum of finite numbers is either by accident."""
+    if fill == -np.inf:
+        return True
+    return fill is not None and np.issubdtype(x.tensor.dtype, np.floating) and fill <= np.finfo(x.tensor.dtype).min
 
 
 def _non_negative(value: Value) -> bool:
@@ -195,7 +202,8 @@ FOLD_PAD_POOL = RewriteRule(
 
     Before: %y = AveragePool(Pad(%x, [0, 0, 1, 1, 0, 0, 1, 1])) {kernel_shape = [3, 3]}
     After:  %y = AveragePool(%x) {kernel_shape = [3, 3], pads = [1, 1, 1, 1], count_include_pad = 1}
-    Also for MaxPool, where the Pad fills with minus infinity, or with zeros what is never negative.
+    Also for MaxPool, where the Pad fills with minus infinity, with the lowest number, or with zeros what is never
+    negative.
     Refuses when: as conv.fold_pad; a window could lie in the padding alone; the maxima's indices are used.
     """,
 )

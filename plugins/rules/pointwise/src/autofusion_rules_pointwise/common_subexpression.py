@@ -6,6 +6,7 @@ draw random numbers or hold subgraphs are left alone.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -14,23 +15,21 @@ from autofusion.ir.graph import FUSED, Graph, Node, Value
 from autofusion.ir.operators import is_commutative, names
 from autofusion.rules import Builder, Match, RewriteRule, Stage, op
 
-_MOST_CONSUMERS = 64
-"""A value with more consumers is not searched, so that matching stays linear."""
+_MOST_COMPARED = 64
+"""Consumers of a value that each of them is compared with, the first ones, so that matching stays linear."""
 _LARGEST_COMPARED = 4096
 """Larger constants (elements) are only the same if they are the same array."""
 
 
 def _twin(node: Node) -> Node | None:
     """Another node that computes the same, or None."""
-    for operand in node.inputs:
-        if operand is None or operand.const is not None:
-            continue
-        if not 2 <= len(operand._uses) <= _MOST_CONSUMERS:
-            return None
-        for other, _ in operand._uses:
-            if other is not node and other.op == node.op and _same(node, other):
-                return other
+    computed = [v for v in node.inputs if v is not None and v.const is None]
+    if not computed:
         return None
+    fewest = min(computed, key=lambda v: len(v._uses))
+    for other, _ in itertools.islice(fewest._uses, _MOST_COMPARED):
+        if other is not node and other.op == node.op and _same(node, other):
+            return other
     return None
 
 

@@ -11,6 +11,7 @@ from autofusion_rules_pointwise import (
     gelu,
     hard,
     identities,
+    mean,
     mish,
     prelu,
     reduction,
@@ -23,6 +24,7 @@ PACK = RulePack(
     rules=(
         *common_subexpression.RULES,
         *identities.RULES,
+        *mean.RULES,
         *gelu.RULES,
         *mish.RULES,
         *prelu.RULES,

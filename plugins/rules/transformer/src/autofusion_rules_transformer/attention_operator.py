@@ -98,9 +98,10 @@ def _rewrite(match: Match, builder: Builder) -> list[Value | None] | Refusal:
     bias, seen = _bias(builder, node, sizes)
     if bias is not None:
         scores = builder.op("Add", scores, bias)
-    y = builder.op("MatMul", builder.op("Softmax", scores, axis=-1), spread[1])
+    weights = builder.op("Softmax", scores, axis=-1)
     if seen is not None:
-        y = builder.op("Where", seen, y, builder.constant(0, np.float32, "zero"))
+        weights = builder.op("Where", seen, weights, builder.constant(0, np.float32, "zero"))
+    y = builder.op("MatMul", weights, spread[1])
     if node.inputs[0] is not None and node.inputs[0].shape is not None and len(node.inputs[0].shape) == 3:
         shape = [sizes.batch, sizes.queries, sizes.heads * sizes.value_size]
         y = builder.op("Transpose", y, perm=[0, 2, 1, 3])
@@ -138,7 +139,7 @@ def _spread(builder: Builder, x: Value, sizes: _Sizes, size: int) -> Value:
 def _bias(builder: Builder, node: Node, sizes: _Sizes) -> tuple[Value | None, Value | None]:
     """What is added to the scores, and which queries see any key; None for nothing and for all of them.
 
-    A query that sees no key has a result of zero. Softmax would give NaN: such a mask is taken away, as is the result.
+    A query that sees no key has weights of zero, where Softmax gives NaN.
     """
     mask, bias = node.operand(_MASK), None
     if attribute(node, "is_causal"):
@@ -151,8 +152,7 @@ def _bias(builder: Builder, node: Node, sizes: _Sizes) -> tuple[Value | None, Va
     added = builder.op("Where", mask, nothing, hidden_value) if mask.dtype == np.bool_ else mask
     bias = added if bias is None else builder.op("Add", bias, added)
     best = builder.op("ReduceMax", bias, builder.constant([-1], np.int64, "axes"), keepdims=1)
-    seen = builder.op("Greater", best, hidden_value)
-    return builder.op("Where", seen, bias, nothing), seen
+    return bias, builder.op("Greater", best, hidden_value)
 
 
 RULE = RewriteRule(

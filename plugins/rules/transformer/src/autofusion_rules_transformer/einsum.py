@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autofusion.ir.graph import Node, Value
+from autofusion.ir.operators import OpClass, op_class
 from autofusion.ir.operators.contraction import einsum_terms
 from autofusion.ir.types import Dim
 from autofusion.rules import Builder, Match, Refusal, RewriteRule, is_float, op, same_dim, var
@@ -224,4 +225,54 @@ TRANSPOSED_PRODUCT = RewriteRule(
     """,
 )
 
-RULES = (EINSUM_PRODUCT, TRANSPOSED_PRODUCT)
+
+def _probabilities(node: Node) -> bool:
+    """True if the second factor is a Softmax, guarded perhaps, with its last two axes swapped."""
+    transpose = None if node.inputs[1] is None else node.inputs[1].producer
+    values, rank = node.inputs[0], node.output.shape
+    if transpose is None or not _swaps(transpose) or values is None or values.shape is None or rank is None:
+        return False
+    value = transpose.inputs[0]
+    for _ in range(3):
+        made = None if value is None else value.producer
+        if made is not None and made.op == "Softmax":
+            return len(values.shape) >= 2
+        if made is None or op_class(made) is not OpClass.POINTWISE:
+            return False
+        value = next((v for v in made.inputs if v is not None and _is_from_softmax(v)), None)
+    return False
+
+
+def _is_from_softmax(value: Value) -> bool:
+    return value.producer is not None and value.producer.op == "Softmax"
+
+
+def _swapped(builder: Builder, value: Value) -> Value:
+    assert value.shape is not None
+    rank = len(value.shape)
+    return builder.op("Transpose", value, perm=[*range(rank - 2), rank - 1, rank - 2])
+
+
+def _values_last(match: Match, builder: Builder) -> list[Value]:
+    root = match.root
+    product = builder.op("MatMul", match["p"], _swapped(builder, match["v"]), name=root.name)
+    assert root.output.shape is not None
+    rank = len(root.output.shape)
+    return [builder.op("Transpose", product, perm=[*range(rank - 2), rank - 1, rank - 2])]
+
+
+VALUES_LAST = RewriteRule(
+    "transformer.values_last",
+    op("MatMul", var("v"), op("Transpose", var("p"), shared=True), where=_probabilities),
+    _values_last,
+    doc="""Multiply probabilities with values, not values with probabilities.
+
+    Before: %y = MatMul(%v, Transpose(Softmax(%s)) {perm = [0, 1, 3, 2]})
+    After:  %y = Transpose(MatMul(Softmax(%s), Transpose(%v))) {perm = [0, 1, 3, 2]}
+    So that attention has one form, which takes its Transposes in.
+    Refuses when: the Transpose does more than swap the last two axes; what is transposed is not a Softmax, or the
+    pointwise operators right behind one.
+    """,
+)
+
+RULES = (EINSUM_PRODUCT, TRANSPOSED_PRODUCT, VALUES_LAST)

@@ -138,6 +138,18 @@ GEMM_TRANSPOSE = RewriteRule(
 # ---- bias ----------------------------------------------------------------------------------------------------------
 
 
+def _adds_to_matrix(node: Node) -> bool:
+    """True if something stored is added to a product of matrices: all else is for other rules, and is no near-miss."""
+    pairs = (node.inputs, tuple(reversed(node.inputs)))
+    for product, bias in pairs:
+        if product is None or bias is None or product.producer is None or not is_parameter(bias):
+            continue
+        factors = product.producer.inputs[:2]
+        if product.producer.op == "MatMul" and all(v is None or v.shape is None or len(v.shape) == 2 for v in factors):
+            return True
+    return False
+
+
 def _with_bias(match: Match, builder: Builder) -> list[Value] | Refusal:
     product, bias = match.node("product"), match["bias"]
     refusal = _no_matrix(product)
@@ -153,7 +165,12 @@ def _with_bias(match: Match, builder: Builder) -> list[Value] | Refusal:
 
 GEMM_BIAS = RewriteRule(
     "transformer.gemm_bias",
-    op("Add", op("MatMul", var("a"), var("b"), name="product"), var("bias", where=is_parameter)),
+    op(
+        "Add",
+        op("MatMul", var("a"), var("b"), name="product"),
+        var("bias", where=is_parameter),
+        where=_adds_to_matrix,
+    ),
     _with_bias,
     stage=Stage.FOLD,
     priority=-10,

@@ -22,6 +22,7 @@ from autofusion.rules import (
     ints,
     normal_axis,
     op,
+    same_shape,
     var,
 )
 
@@ -56,11 +57,16 @@ def _inverse_root(shifted: Operand) -> Operand:
 
 
 def _normalised(x: Operand, shifted: Operand) -> Either:
-    """``x / sqrt(shifted)``."""
+    """``x / sqrt(shifted)``, times ``gamma`` before or behind the root in some spellings."""
+    inverse, root = _inverse_root(shifted), either(op("Sqrt", shifted), op("Pow", shifted, _ROOT))
+    gamma = var("gamma")
     return either(
-        op("Div", x, op("Sqrt", shifted), where=_over_root_of_mean),
-        op("Mul", x, _inverse_root(shifted), where=_over_root_of_mean),
-        op("Div", x, op("Pow", shifted, _ROOT), where=_over_root_of_mean),
+        op("Div", x, root, where=_over_root_of_mean),
+        op("Mul", x, inverse, where=_over_root_of_mean),
+        op("Mul", x, op("Mul", inverse, gamma), where=_over_root_of_mean),
+        op("Mul", x, op("Div", gamma, root), where=_over_root_of_mean),
+        op("Mul", op("Mul", x, gamma), inverse, where=_over_root_of_mean),
+        op("Div", op("Mul", x, gamma), root, where=_over_root_of_mean),
     )
 
 
@@ -75,12 +81,29 @@ def _is_root_of_mean(value: Value) -> bool:
         if node is None:
             return False
         if node.op == "Add":
-            return any(v is not None and v.producer is not None and v.producer.op == "ReduceMean" for v in node.inputs)
+            return any(v is not None and v.producer is not None and _is_mean(v.producer) for v in node.inputs)
+        if node.op == "Mul" or (node.op == "Div" and node.inputs[0] is not None and node.inputs[0].const is None):
+            # The scale, multiplied with the inverse of the root.
+            roots = [v for v in node.inputs if v is not None and v.producer is not None and v.producer.op in _ROOTS]
+            if len(roots) != 1:
+                return False
+            value = roots[0]
+            continue
         computed = [v for v in node.inputs if v is not None and v.const is None]
-        if node.op not in ("Div", "Pow", "Reciprocal", "Sqrt") or len(computed) != 1:
+        if node.op not in _ROOTS or len(computed) != 1:
             return False
         value = computed[0]
     return False
+
+
+_ROOTS = ("Div", "Pow", "Reciprocal", "Sqrt")
+
+
+def _is_mean(node: Node) -> bool:
+    """True for a mean, and for a difference of means, which may have been kept from being negative."""
+    if node.op in ("Max", "Relu", "Sub"):
+        return any(v is not None and v.producer is not None and _is_mean(v.producer) for v in node.inputs)
+    return node.op == "ReduceMean"
 
 
 _ROOT = const("half", 0.5)
@@ -119,6 +142,9 @@ def _epsilon(match: Match) -> float | Refusal:
         return Refusal(f"{shifted.label}: its shape is not known", shifted)
     if len(shifted.output.shape) != len(match["x"].shape):
         return Refusal(f"{shifted.label}: the epsilon raises the rank", shifted)
+    gamma = match.get("gamma")
+    if gamma is not None and not same_shape(match.root.output.shape, x.shape):
+        return Refusal(f"{match.root.label}: '{gamma.name}' may enlarge '{x.name}'", gamma)
     epsilon = float(match.array("epsilon").reshape(-1)[0])
     return epsilon if epsilon >= 0 else Refusal(f"{shifted.label}: the epsilon is negative", shifted)
 
@@ -135,7 +161,14 @@ def _ones(x: Value, axis: int, builder: Builder) -> Value:
 
 _MEAN = op("ReduceMean", _X, open_inputs=True, name="mean")
 _CENTRED = op("Sub", _X, _MEAN, name="centred")
-_VARIANCE = op("ReduceMean", _square(_CENTRED), open_inputs=True, name="variance")
+_MEAN_OF_SQUARES = op("ReduceMean", _square(_X), open_inputs=True, name="variance")
+_DIFFERENCE = op("Sub", _MEAN_OF_SQUARES, _square(_MEAN))
+_VARIANCE = either(
+    op("ReduceMean", _square(_CENTRED), open_inputs=True, name="variance"),
+    _DIFFERENCE,
+    op("Max", _DIFFERENCE, const("zero", 0.0)),
+    op("Relu", _DIFFERENCE),
+)
 
 
 def _layer_norm(match: Match, builder: Builder) -> list[Value] | Refusal:
@@ -152,7 +185,14 @@ def _layer_norm(match: Match, builder: Builder) -> list[Value] | Refusal:
     if isinstance(epsilon, Refusal):
         return epsilon
     scale = _ones(x, axis, builder)
-    return [builder.op("LayerNormalization", x, scale, name=match.root.name, axis=axis, epsilon=epsilon)]
+    y = builder.op("LayerNormalization", x, scale, name=match.root.name, axis=axis, epsilon=epsilon)
+    return [_scaled(match, builder, y)]
+
+
+def _scaled(match: Match, builder: Builder, y: Value) -> Value:
+    """The normalised value times what stood inside."""
+    gamma = match.get("gamma")
+    return y if gamma is None else builder.op("Mul", y, gamma, name=match.root.name)
 
 
 LAYER_NORM = RewriteRule(
@@ -164,7 +204,8 @@ LAYER_NORM = RewriteRule(
 
     Before: %d = Sub(%x, ReduceMean(%x, [-1])); %y = Div(%d, Sqrt(Add(ReduceMean(Pow(%d, 2), [-1]), 1e-5)))
     After:  %y = LayerNormalization(%x, ones) {axis = -1, epsilon = 1e-5}
-    The square as Pow or Mul; the root as Div, Reciprocal or Pow by -0.5. Scale and shift are taken in afterwards.
+    The square as Pow or Mul; the root as Div, Reciprocal or Pow by -0.5; the variance also as the mean of squares less
+    the square of the mean; a scale multiplied in before the root or with it. Scale and shift are taken in afterwards.
     Refuses when: the axes are not the last ones, not kept, or differ; the rank is not known; the type is double, or
     half, whose squares overflow; a piece is used elsewhere.
     """,
@@ -193,8 +234,7 @@ def _folded(match: Match, builder: Builder) -> list[Value] | Refusal:
     if x.shape is None or result.shape is None or len(x.shape) != len(result.shape):
         return Refusal(f"{match.root.label}: the scale or shift may enlarge '{x.name}'", match.root)
     (y,) = made
-    gamma, beta = match.get("gamma"), match.get("beta")
-    y = y if gamma is None else builder.op("Mul", y, gamma, name=match.root.name)
+    beta = match.get("beta")
     return [y if beta is None else builder.op("Add", y, beta, name=match.root.name)]
 
 
@@ -227,7 +267,8 @@ def _rms(match: Match, builder: Builder) -> list[Value] | Refusal:
     if isinstance(epsilon, Refusal):
         return epsilon
     scale = _ones(x, axis, builder)
-    return [builder.op("RMSNormalization", x, scale, name=match.root.name, axis=axis, epsilon=epsilon)]
+    y = builder.op("RMSNormalization", x, scale, name=match.root.name, axis=axis, epsilon=epsilon)
+    return [_scaled(match, builder, y)]
 
 
 RMS_NORM = RewriteRule(

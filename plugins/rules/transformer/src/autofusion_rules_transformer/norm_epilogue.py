@@ -17,6 +17,11 @@ def _norm(anchor: Node) -> Iterator[Region | Refusal]:
         return
     chains = (*reversed(epilogue.growth.chains), ())
     before = backward([anchor.inputs[0]], [anchor], epilogue.joins)
+    for chain in chains:
+        # A gate is computed on the way, where nobody else needs it.
+        aside = backward([v for node in chain for v in node.inputs], [anchor, *chain], epilogue.joins)
+        if len(aside) > len(before) or not set(aside) <= set(before):
+            yield Region((*dict.fromkeys((*before, *aside)), anchor, *chain), anchor)
     if before:
         for chain in chains:
             yield Region((*before, anchor, *chain), anchor)

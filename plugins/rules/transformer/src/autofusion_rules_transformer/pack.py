@@ -10,6 +10,7 @@ from autofusion_rules_transformer import (
     attention_operator,
     einsum,
     gemm,
+    group_norm,
     layer_norm,
     layer_norm_affine,
     matmul,
@@ -26,6 +27,7 @@ PACK = RulePack(
     rules=(
         *layer_norm.RULES,
         *layer_norm_affine.RULES,
+        *group_norm.RULES,
         *softmax.RULES,
         *gemm.RULES,
         *einsum.RULES,

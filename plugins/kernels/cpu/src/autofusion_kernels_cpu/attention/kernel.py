@@ -1,12 +1,14 @@
 """The attention kernel: for each head, K is packed once; then tiles of queries go through scores, softmax and values.
 
-A tile's scores stay in the core's caches from the first product to the second; only the result leaves. The softmax is
-not normalised before the second product: its result is, which is shorter. Keys past the end are minus infinity in the
-scores, so that all loops over them run in whole vectors.
+V is read where it lies, or packed with K if its columns are what is adjacent. A tile's scores stay in the core's caches
+from the first product to the second; only the result leaves. The softmax is not normalised before the second product:
+its result is, which is shorter. Arithmetic on the probabilities needs them normalised, and is one more pass over the
+tile. Keys past the end are minus infinity in the scores, so that all loops over them run in whole vectors.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,64 +26,77 @@ from autofusion_kernels_cpu.reduction.sweep import ADD, PEAK, across_lanes
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """What the code depends on besides the epilogue of the scores: rows of the tall tiles, and whether K lies as
-    [keys, depth].
+    """What the code depends on besides the arithmetic on scores and probabilities: rows of the tall tiles; whether K
+    lies as [keys, depth], V as [width, keys], the result as [width, queries].
     """
 
     rows: int
     k_columns: bool
+    v_columns: bool = False
+    o_columns: bool = False
 
 
 PARAMETERS = (
     "keys", "depth", "width", "workers", "batches", "groups", "tiles", "tall", "group_tiles",
-    "q_row", "q_step", "k_row", "v_row", "o_row", "scratch",
+    "q_row", "q_step", "k_row", "v_row", "o_row", "o_step", "scratch",
 )  # fmt: skip
 """``k_row`` and ``v_row``: strides between rows as they lie. ``scratch``: bytes for each thread. Then the row strides
-of the leaves."""
+of the leaves, those of the masks first."""
 
 
-def scratch_layout(isa: Isa, keys: int, depth: int) -> tuple[int, int, int, int]:
-    """Elements of (packed K, a packed panel of V, scores and sums of a tile), and their total."""
+def scratch_layout(isa: Isa, keys: int, depth: int, whole_width: int = 1) -> tuple[int, int, int, int]:
+    """Elements of (packed K, packed V, scores and sums of a tile), and their total.
+
+    Of V the panels for ``whole_width`` columns are packed.
+    """
     width = panel_width(isa)
     panels = -(-keys // width)
     steps = -(-depth // isa.lanes) * isa.lanes
     packed_k = panels * steps * width
-    packed_v = -(-keys // isa.lanes) * isa.lanes * width
+    packed_v = -(-keys // isa.lanes) * isa.lanes * width * -(-whole_width // width)
     tallest = (isa.registers - 1 - vectors_of(isa)) // vectors_of(isa)
     scores = tallest * panels * width + isa.lanes * tallest
     return packed_k, packed_v, scores, packed_k + packed_v + scores
 
 
-def build(structure: Structure, epilogue: Epilogue, isa: Isa) -> Kernel:
-    """Buffers: table of offsets [batch][q, k, v, leaves, o] in elements, q, k, v, leaves, o, scratch."""
-    names = leaf_names(epilogue)
+def build(structure: Structure, epilogue: Epilogue, guard: Epilogue, isa: Isa) -> Kernel:
+    """Buffers: table of offsets [batch][q, k, v, leaves, o] in elements, q, k, v, leaves, o, scratch.
+
+    The leaves are those of ``epilogue``, on the scores, then those of ``guard``, on the probabilities.
+    """
+    names = leaf_names(epilogue, guard)
     return Kernel(
         "attention",
         isa,
-        structure_text(structure, epilogue.key),
+        structure_text(structure, epilogue.key, guard.key),
         ("table", "q", "k", "v", *names, "o", "scratch"),
         (*PARAMETERS, *(f"{name}_row" for name in names)),
-        partial(_emit, s=structure, epilogue=epilogue),
+        partial(_emit, s=structure, epilogue=epilogue, guard=guard),
     )
 
 
-def leaf_names(epilogue: Epilogue) -> list[str]:
+def leaf_names(epilogue: Epilogue, guard: Epilogue) -> list[str]:
     """Buffers of the leaves."""
-    return [f"x{i}" for i in range(len(epilogue.leaves))]
+    return [f"x{i}" for i in range(len(epilogue.leaves) + len(guard.leaves))]
 
 
-def _emit(f: Function, s: Structure, epilogue: Epilogue) -> None:
+def _emit(f: Function, s: Structure, epilogue: Epilogue, guard: Epilogue) -> None:
     module = f.module
-    leaves = [leaf.value for leaf in epilogue.leaves]
-    names = leaf_names(epilogue)
+    masked = len(epilogue.leaves)
+    leaves = [leaf.value for each in (epilogue, guard) for leaf in each.leaves]
+    kinds = [*epilogue.kinds, *guard.kinds]
+    names = leaf_names(epilogue, guard)
     strides = [f"{n}_row" for n in names]
     heights = [s.rows] + ([s.rows - 1] if s.rows > 1 else [])
     tiles = {h: tile_function(module, h, 1) for h in heights}
     scores = _scores(module, epilogue)
     softmax = _softmax(module)
-    values = _values(module)
-    pack_k = (pack_columns if s.k_columns else pack_rows)(module)
-    pack_v = pack_rows(module) if s.k_columns else pack_k
+    probabilities = _probabilities(module, guard) if guard.nodes else None
+    values = (_scattered_values if s.o_columns else _values)(module, not guard.nodes)
+    packers = {
+        columns: (pack_columns if columns else pack_rows)(module) for columns in sorted({s.k_columns, s.v_columns})
+    }
+    pack_k, pack_v = packers[s.k_columns], packers[s.v_columns]
     width = panel_width(f.isa)
     p = f.param
     tile_memory = f.stack(s.rows * width)
@@ -92,7 +107,9 @@ def _emit(f: Function, s: Structure, epilogue: Epilogue) -> None:
     key_steps = (p["keys"] + (f.lanes - 1)) & -f.lanes
     packed_k = f.at(f.buffer["scratch"], p["scratch"] * f.thread, I8)
     packed_v = f.at(packed_k, panels * steps * width)
-    block = f.at(packed_v, key_steps * width)
+    v_panel = key_steps * width
+    v_panels = f.udiv(p["width"] + (width - 1), width) if s.v_columns else f.const(1, I64)
+    block = f.at(packed_v, v_panel * v_panels)
     sums = f.at(block, row_length * s.rows)
     first, last = nest.share(f, p["batches"] * p["groups"], p["workers"])
     with f.loop(first, last, carry=[f.const(-1, I64)]) as task:
@@ -104,13 +121,31 @@ def _emit(f: Function, s: Structure, epilogue: Epilogue) -> None:
             for i, (n, value) in enumerate(zip(names, leaves, strict=True))
         ]
         o = f.at(f.buffer["o"], f.load(offsets, 3 + len(names), I64))
-        with f.when(f.ne(batch, task.carried[0])), f.loop(0, panels) as panel:
-            column = panel.index * width
-            source = f.at(k, column * (p["k_row"] if s.k_columns else 1))
-            target = f.at(packed_k, panel.index * steps * width)
-            f.call(pack_k, source, p["k_row"], target, p["depth"], p["keys"] - column)
+        with f.when(f.ne(batch, task.carried[0])):
+            with f.loop(0, panels) as panel:
+                column = panel.index * width
+                source = f.at(k, column * (p["k_row"] if s.k_columns else 1))
+                target = f.at(packed_k, panel.index * steps * width)
+                f.call(pack_k, source, p["k_row"], target, p["depth"], p["keys"] - column)
+            if s.v_columns:
+                with f.loop(0, v_panels) as panel:
+                    column = panel.index * width
+                    target = f.at(packed_v, panel.index * v_panel)
+                    f.call(pack_v, f.at(v, column * p["v_row"]), p["v_row"], target, p["keys"], p["width"] - column)
         low = group * p["group_tiles"]
         high = f.min(low + p["group_tiles"], p["tiles"])
+
+        def at(row: Value, column: Value, own: slice) -> list[Value]:
+            """Pointers to the leaves' elements for this tile and panel, and their row strides."""
+            found = [
+                f.at(
+                    x,
+                    row * p[stride] + (column if kind is OperandKind.TENSOR else 0),
+                    elements.memory_type(value.tensor.dtype),
+                )
+                for x, stride, kind, value in zip(outer[own], strides[own], kinds[own], leaves[own], strict=True)
+            ]
+            return [*found, *(p[stride] for stride in strides[own])]
 
         def column_of_tiles(rows: int, low: Value, high: Value, first_row: Value) -> None:
             with f.loop(low, high, carry=[first_row]) as loop:
@@ -120,27 +155,17 @@ def _emit(f: Function, s: Structure, epilogue: Epilogue) -> None:
                     b = f.at(packed_k, panel.index * steps * width)
                     f.call(tiles[rows], query, p["q_row"], p["q_step"], b, width, p["depth"], b, 0, zeros, tile_memory)
                     column = panel.index * width
-                    pointers = [
-                        f.at(
-                            x,
-                            row * p[stride] + (column if kind is OperandKind.TENSOR else 0),
-                            elements.memory_type(value.tensor.dtype),
-                        )
-                        for x, stride, kind, value in zip(outer, strides, epilogue.kinds, leaves, strict=True)
-                    ]
                     target = f.at(block, column)
                     left = p["keys"] - column
-                    f.call(
-                        scores,
-                        tile_memory,
-                        rows,
-                        left,
-                        target,
-                        row_length,
-                        *pointers,
-                        *(p[stride] for stride in strides),
-                    )
+                    own = slice(masked)
+                    f.call(scores, tile_memory, rows, left, target, row_length, *at(row, column, own))
                 f.call(softmax, block, rows, row_length, sums)
+                if probabilities is not None:
+                    with f.loop(0, panels) as panel:
+                        column = panel.index * width
+                        target, left = f.at(block, column), p["keys"] - column
+                        own = slice(masked, None)
+                        f.call(probabilities, target, rows, left, sums, row_length, *at(row, column, own))
                 with f.loop(0, p["width"], step=width) as panel:
                     left = p["width"] - panel.index
                     source = f.at(v, panel.index)
@@ -150,10 +175,14 @@ def _emit(f: Function, s: Structure, epilogue: Epilogue) -> None:
                         f.call(pack_v, source, p["v_row"], packed_v, p["keys"], left)
                         return [packed_v, f.const(width, I64)]
 
-                    b, step = f.branch(left >= width, lambda source=source: [source, p["v_row"]], packed)
+                    if s.v_columns:
+                        b = f.at(packed_v, f.udiv(panel.index, width) * v_panel)
+                        step = f.const(width, I64)
+                    else:
+                        b, step = f.branch(left >= width, lambda source=source: [source, p["v_row"]], packed)
                     f.call(tiles[rows], block, row_length, 1, b, step, p["keys"], b, 0, zeros, tile_memory)
-                    target = f.at(o, row * p["o_row"] + panel.index)
-                    f.call(values, tile_memory, rows, left, sums, target, p["o_row"])
+                    target = f.at(o, row * p["o_row"] + panel.index * p["o_step"])
+                    f.call(values, tile_memory, rows, left, sums, target, p["o_row"], p["o_step"])
                 loop.next(row + rows)
 
         column_of_tiles(s.rows, low, f.min(high, p["tall"]), low * s.rows)
@@ -178,20 +207,55 @@ def _scores(module: Module, epilogue: Epilogue) -> Function:
         with f.loop(0, f.args["rows"], carry=start) as loop:
             tile, target, *pointers = loop.carried
             for v, mask in enumerate(masks):
-                env: dict[GraphValue, Value] = {}
-                for leaf, kind, pointer in zip(region.leaves, epilogue.kinds, pointers, strict=True):
-                    if kind is OperandKind.TENSOR:
-                        env[leaf.value] = elements.load(f, leaf.dtype, pointer, v * f.lanes, f.lanes, mask)
-                    else:
-                        env[leaf.value] = elements.broadcast(f, leaf.dtype, pointer, 0, f.lanes)
+                env = _leaves(f, epilogue, pointers, v, mask)
                 made = epilogue.values(f, f.load(tile, v * f.lanes), env)[region.results[0]]
                 f.store(f.select(mask, made, -vmath.INFINITY), target, v * f.lanes)
-            moved = [
-                f.at(x, f.args[f"s{i}"], elements.memory_type(leaf.dtype))
-                for i, (x, leaf) in enumerate(zip(pointers, region.leaves, strict=True))
-            ]
+            moved = _next_row(f, epilogue, pointers)
             loop.next(f.at(tile, nv * f.lanes), f.at(target, f.args["length"]), *moved)
     return f
+
+
+def _probabilities(module: Module, guard: Epilogue) -> Function:
+    """``probabilities(block, rows, columns, sums, length, pointers.., row strides..)``: one panel, in place.
+
+    Each row times its factor, then through the region.
+    """
+    region, nv = guard.region, vectors_of(module.isa)
+    arguments = [("block", PTR), ("rows", I64), ("columns", I64), ("sums", PTR), ("length", I64)]
+    arguments += [(f"x{i}", PTR) for i in range(len(region.leaves))]
+    arguments += [(f"s{i}", I64) for i in range(len(region.leaves))]
+    with module.function("probabilities", arguments) as f:
+        masks = [f.tail_mask(f.args["columns"] - v * f.lanes) for v in range(nv)]
+        start = [f.args["block"], *(f.args[f"x{i}"] for i in range(len(region.leaves)))]
+        with f.loop(0, f.args["rows"], carry=start) as loop:
+            block, *pointers = loop.carried
+            factor = f.broadcast(f.args["sums"], loop.index, F32)
+            for v, mask in enumerate(masks):
+                env = _leaves(f, guard, pointers, v, mask)
+                made = guard.values(f, f.load(block, v * f.lanes) * factor, env)[region.results[0]]
+                f.store(made, block, v * f.lanes)
+            loop.next(f.at(block, f.args["length"]), *_next_row(f, guard, pointers))
+    return f
+
+
+def _leaves(
+    f: Function, epilogue: Epilogue, pointers: Sequence[Value], vector: int, mask: Value
+) -> dict[GraphValue, Value]:
+    """A vector of each leaf."""
+    env: dict[GraphValue, Value] = {}
+    for leaf, kind, pointer in zip(epilogue.region.leaves, epilogue.kinds, pointers, strict=True):
+        if kind is OperandKind.TENSOR:
+            env[leaf.value] = elements.load(f, leaf.dtype, pointer, vector * f.lanes, f.lanes, mask)
+        else:
+            env[leaf.value] = elements.broadcast(f, leaf.dtype, pointer, 0, f.lanes)
+    return env
+
+
+def _next_row(f: Function, epilogue: Epilogue, pointers: Sequence[Value]) -> list[Value]:
+    return [
+        f.at(x, f.args[f"s{i}"], elements.memory_type(leaf.dtype))
+        for i, (x, leaf) in enumerate(zip(pointers, epilogue.region.leaves, strict=True))
+    ]
 
 
 def _softmax(module: Module) -> Function:
@@ -226,16 +290,41 @@ def _softmax(module: Module) -> Function:
     return f
 
 
-def _values(module: Module) -> Function:
-    """``values(tile, rows, columns, sums, target, stride)``: one panel of the result, each row times its factor."""
+_VALUES = [
+    ("tile", PTR), ("rows", I64), ("columns", I64), ("sums", PTR), ("target", PTR), ("stride", I64), ("step", I64)
+]  # fmt: skip
+
+
+def _values(module: Module, scaled: bool) -> Function:
+    """``values(tile, rows, columns, sums, target, stride, step)``: one panel of the result with adjacent columns.
+
+    Each row times its factor if ``scaled``.
+    """
     nv = vectors_of(module.isa)
-    arguments = [("tile", PTR), ("rows", I64), ("columns", I64), ("sums", PTR), ("target", PTR), ("stride", I64)]
-    with module.function("values", arguments) as f:
+    with module.function("values", _VALUES) as f:
         masks = [f.tail_mask(f.args["columns"] - v * f.lanes) for v in range(nv)]
         with f.loop(0, f.args["rows"], carry=[f.args["tile"], f.args["target"]]) as loop:
             tile, target = loop.carried
-            factor = f.broadcast(f.args["sums"], loop.index, F32)
+            factor = f.broadcast(f.args["sums"], loop.index, F32) if scaled else None
             for v, mask in enumerate(masks):
-                f.store(f.load(tile, v * f.lanes) * factor, target, v * f.lanes, mask=mask)
+                value = f.load(tile, v * f.lanes)
+                f.store(value if factor is None else value * factor, target, v * f.lanes, mask=mask)
             loop.next(f.at(tile, nv * f.lanes), f.at(target, f.args["stride"]))
+    return f
+
+
+def _scattered_values(module: Module, scaled: bool) -> Function:
+    """As ``values``, for columns that are ``step`` elements apart: one by one, as far apart as that may be."""
+    width = vectors_of(module.isa) * module.isa.lanes
+    with module.function("values", _VALUES) as f:
+        columns = f.min(f.args["columns"], width)
+        with f.loop(0, columns) as column:
+            start = f.at(f.args["target"], column.index * f.args["step"])
+            with f.loop(0, f.args["rows"], carry=[f.at(f.args["tile"], column.index), start]) as row:
+                tile, target = row.carried
+                value = f.load(tile, 0, F32)
+                if scaled:
+                    value = value * f.load(f.args["sums"], row.index, F32)
+                f.store(value, target, 0)
+                row.next(f.at(tile, width), f.at(target, f.args["stride"]))
     return f

@@ -6,8 +6,7 @@ from functools import partial
 
 from autofusion.ir.graph import Node
 from autofusion.kernels import Numerics, Offer, Operand, Refusal, Target
-from autofusion_kernels_cpu.attention.bind import bind
-from autofusion_kernels_cpu.attention.kernel import scratch_layout
+from autofusion_kernels_cpu.attention.bind import bind, scratch_bytes
 from autofusion_kernels_cpu.attention.problem import attention_of
 from autofusion_kernels_cpu.attention.schedule import estimate
 from autofusion_kernels_cpu.codegen.isa import isa_of
@@ -27,7 +26,7 @@ def offers(node: Node, target: Target) -> list[Offer] | Refusal:
             outputs=(Operand(strided=True),),
             bind=partial(bind, problem, isa, cost.workers),
             seconds=cost.seconds,
-            scratch=target.threads * scratch_layout(isa, problem.keys, problem.depth)[3] * 4,
+            scratch=target.threads * scratch_bytes(problem, isa),
             numerics=Numerics.REASSOCIATED,
         )
     ]

@@ -12,7 +12,7 @@ import numpy as np
 
 from autofusion.ir.graph import Node, Value
 from autofusion.ir.operators import attribute
-from autofusion.kernels import MATMUL, Refusal
+from autofusion.kernels import MATMUL, Factor, Refusal, factor_of
 from autofusion_kernels_cpu.codegen import nest
 from autofusion_kernels_cpu.codegen.nest import Axis
 from autofusion_kernels_cpu.codegen.region import Region, body_of, make_region, operand_constant
@@ -22,7 +22,8 @@ from autofusion_kernels_cpu.codegen.region import Region, body_of, make_region, 
 class Product:
     """An anchor and its epilogue inside a node.
 
-    ``a`` and ``b`` are operand indices; ``constant`` is B's data if known.
+    ``a`` and ``b`` are operand indices; ``constant`` is B's data if known. ``a_perm`` and ``b_perm`` are the orders of
+    the operands' axes in which the anchor sees them.
     """
 
     anchor: Node
@@ -35,6 +36,8 @@ class Product:
     alpha: float = 1.0
     beta: float = 1.0
     c: Value | None = None
+    a_perm: tuple[int, ...] = ()
+    b_perm: tuple[int, ...] = ()
 
     @property
     def a_shape(self) -> tuple[int, ...]:
@@ -73,13 +76,13 @@ class Product:
 
     def of_a(self, strides: Sequence[int]) -> tuple[tuple[int, ...], int, int]:
         """A's strides over (batch, rows, k)."""
-        own = _swapped(strides, self.transposed_a)
+        own = _swapped([strides[i] for i in self.a_perm], self.transposed_a)
         row = own[-2] if len(own) > 1 else 0
         return nest.broadcast_strides(self.a_shape[:-2], own[:-2], len(self.batch)), row, own[-1]
 
     def of_b(self, strides: Sequence[int]) -> tuple[tuple[int, ...], int, int]:
         """B's strides over (batch, k, columns)."""
-        own = _swapped(strides, self.transposed_b)
+        own = _swapped([strides[i] for i in self.b_perm], self.transposed_b)
         batch = nest.broadcast_strides(self.b_shape[:-2], own[:-2], len(self.batch))
         return (batch, own[-2], own[-1]) if len(own) > 1 else (batch, own[-1], 0)
 
@@ -110,14 +113,24 @@ def product_of(node: Node) -> Product | str:
         assert value is not None
         if value.tensor.dtype != np.float32:
             return f"it multiplies {value.tensor.dtype}, only float32 is supported"
-    a, b = anchor.inputs[:2]
-    assert a is not None and b is not None
+    assert anchor.inputs[0] is not None and anchor.inputs[1] is not None
+    taken = {anchor}
+    first, second = (factor_of(value, operands.keys(), taken) for value in anchor.inputs[:2] if value is not None)
+    a, b = first.source, second.source
     constant = b.const if b not in operands else operand_constant(node, operands[b])
     if a not in operands or (b not in operands and constant is None):
         return "a factor is computed inside the node"
+    if constant is not None and second.moves:
+        return "its constant factor is transposed inside the node"
+    perms = [_permutation(factor) for factor in (first, second)]
+    if None in perms:
+        return "a factor is moved by more than a Transpose"
+    a_perm, b_perm = (perm or () for perm in perms)
+    if second.moves and len(b_perm) - 1 not in b_perm[-2:]:
+        return "neither rows nor columns of its second factor are adjacent"
     gemm = anchor.op == "Gemm"
     c = anchor.operand(2) if gemm else None
-    others = [n for n in nodes if n is not anchor]
+    others = [n for n in nodes if n not in taken]
     region = make_region(node, others, operands, results, given=[anchor.output], reads=[] if c is None else [(c, None)])
     if isinstance(region, str):
         return region
@@ -134,10 +147,23 @@ def product_of(node: Node) -> Product | str:
         constant,
         transposed_a=gemm and bool(attribute(anchor, "transA")),
         transposed_b=gemm and bool(attribute(anchor, "transB")),
-        alpha=float(attribute(anchor, "alpha")) if gemm else 1.0,
+        alpha=first.number * second.number * (float(attribute(anchor, "alpha")) if gemm else 1.0),
         beta=float(attribute(anchor, "beta")) if gemm else 1.0,
         c=c,
+        a_perm=a_perm,
+        b_perm=b_perm,
     )
+
+
+def _permutation(factor: Factor) -> tuple[int, ...] | None:
+    """The order of the source's axes that the factor's moves come to; None if they are not all Transposes."""
+    order = tuple(range(len(factor.source.tensor.static_shape)))
+    for node in factor.moves:
+        if node.op != "Transpose":
+            return None
+        perm = attribute(node, "perm") or range(len(order))[::-1]
+        order = tuple(order[i] for i in perm)
+    return order
 
 
 def split_axes(

@@ -86,6 +86,7 @@ def bind(
         range(len(problem.full), full),
         operands[full:],
         range(len(problem.row), len(operands) - full),
+        problem.spread.nodes,
     )
     kernel = build(problem.signature(), program, plan.structure, isa)
     params = {"outer": len(plan.table), "length": plan.length, "columns": plan.columns}

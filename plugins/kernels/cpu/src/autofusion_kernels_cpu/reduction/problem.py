@@ -17,6 +17,7 @@ from autofusion_kernels_cpu.codegen.region import Leaf, Region, body_of, make_re
 from autofusion_kernels_cpu.reduction.programs import REDUCTIONS
 
 KINDS = (REDUCTION, SOFTMAX, LAYER_NORM)
+GLOBAL_POOLS = ("GlobalAveragePool", "GlobalMaxPool")
 TO_ROWS = frozenset(REDUCTION.anchors)
 """Anchors whose result has one element for each row; the others keep the shape."""
 # Attributes that change the code of an anchor; the others (axes) change what it runs over.
@@ -24,9 +25,12 @@ _ATTRIBUTES = ("epsilon", "p", "select_last_index")
 _INTEGERS = ("ReduceL1", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "ArgMax", "ArgMin")
 
 
+NOTHING = Region((), (), ())
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """``before`` makes the reduced value, ``after`` follows the anchor.
+    """``before`` makes the reduced value, ``after`` follows the anchor, ``spread`` brings rows back to the elements.
 
     ``full`` and ``row`` are the leaves that move with the elements, or once a row; ``full_results`` and ``row_results``
     are (result number, value). ``axes`` are the reduced ones of ``space``. ``groups`` splits the channels, or is 0.
@@ -41,13 +45,14 @@ class Problem:
     row_results: tuple[tuple[int, Value], ...]
     space: tuple[int, ...]
     axes: tuple[int, ...]
+    spread: Region = NOTHING
     groups: int = 0
 
     @property
     def row_shape(self) -> tuple[int, ...]:
         """Shape of the anchor's row results."""
         kept = tuple(1 if i in self.axes else d for i, d in enumerate(self.space))
-        if self.anchor.op in TO_ROWS and not attribute(self.anchor, "keepdims"):
+        if self.anchor.op in TO_ROWS and not _keeps(self.anchor):
             return tuple(d for i, d in enumerate(self.space) if i not in self.axes)
         return kept
 
@@ -89,8 +94,13 @@ class Problem:
         others = () if self.anchor.op in REDUCTIONS else self.anchor.inputs[1:]
         parameters = ["-" if v is None else names.get(v) or constant_text(v) for v in others]
         attrs = [f"{n}={self.anchor.attrs[n]!r}" for n in _ATTRIBUTES if n in self.anchor.attrs]
-        after = signature(self.after.nodes, names, [v for _, v in (*self.full_results, *self.row_results)])
-        return f"{before}|{self.anchor.op}{attrs}{parameters}|{after}"
+        if not self.spread.nodes:
+            after = signature(self.after.nodes, names, [v for _, v in (*self.full_results, *self.row_results)])
+            return f"{before}|{self.anchor.op}{attrs}{parameters}|{after}"
+        after = signature(self.after.nodes, names, [v for _, v in self.row_results])
+        names |= {node.output: f"c{i}" for i, node in enumerate(self.after.nodes)}
+        spread = signature(self.spread.nodes, names, [v for _, v in self.full_results])
+        return f"{before}|{self.anchor.op}{attrs}{parameters}|{after}|{spread}"
 
 
 def problem_of(node: Node) -> Problem | str:
@@ -117,14 +127,26 @@ def problem_of(node: Node) -> Problem | str:
     to_rows = anchor.op in TO_ROWS
     parameters = [] if anchor.op in REDUCTIONS else [v for v in anchor.inputs[1:] if v is not None]
     shapes = [(v, _parameter_shape(anchor, v, len(space))) for v in parameters]
+    kept = tuple(1 if i in axes else d for i, d in enumerate(space))
+    spread_nodes: list[Node] = []
+    if to_rows and _keeps(anchor) and kept != space and not anchor.op.startswith("Arg"):
+        spread_nodes = [n for n in later if n.output.tensor.static_shape == space]
+        later = [n for n in later if n not in spread_nodes]
+    spread_made = {n.output for n in spread_nodes}
     before = make_region(node, earlier, operands, [x], reads=shapes)
     if isinstance(before, str):
         return before
     made = [n.output for n in earlier]
-    after = make_region(node, later, operands, results, given=[*anchor.outputs, *(() if to_rows else made)])
+    row_values = [v for v in results if v not in spread_made]
+    after = make_region(node, later, operands, row_values, given=[*anchor.outputs, *(() if to_rows else made)])
     if isinstance(after, str):
         return after
-    full = {leaf.value: leaf for leaf in before.leaves}
+    rows = [*anchor.outputs, *(n.output for n in later)]
+    full_values = [v for v in results if v in spread_made]
+    spread = make_region(node, spread_nodes, operands, full_values, given=[*made, *rows])
+    if isinstance(spread, str):
+        return spread
+    full = {leaf.value: leaf for leaf in (*before.leaves, *spread.leaves)}
     row: dict[Value, Leaf] = {}
     for leaf in after.leaves:
         (row if to_rows else full).setdefault(leaf.value, leaf)
@@ -132,15 +154,23 @@ def problem_of(node: Node) -> Problem | str:
         if leaf.operand is None and leaf.constant is None:
             return f"'{leaf.value.name}' is needed before and behind the reduction"
     groups = int(attribute(anchor, "num_groups")) if anchor.op == "GroupNormalization" else 0
-    draft = Problem(anchor, before, after, tuple(full.values()), tuple(row.values()), (), (), space, axes, groups)
+    draft = Problem(
+        anchor, before, after, tuple(full.values()), tuple(row.values()), (), (), space, axes, spread, groups
+    )
     return _with_results(draft, results)
+
+
+def _keeps(anchor: Node) -> bool:
+    """True if the anchor leaves the axes that it reduces, with one element."""
+    return anchor.op in GLOBAL_POOLS or bool(attribute(anchor, "keepdims"))
 
 
 def _with_results(draft: Problem, results: Sequence[Value]) -> Problem | str:
     full_results, row_results = [], []
     statistics = draft.anchor.outputs[1:]
     for i, value in enumerate(results):
-        to_row = draft.anchor.op in TO_ROWS or value in statistics
+        spread = any(n.output is value for n in draft.spread.nodes)
+        to_row = (draft.anchor.op in TO_ROWS and not spread) or value in statistics
         wanted = draft.row_shape if to_row else draft.space
         if value.tensor.static_shape != wanted:
             return f"result '{value.name}' is {list(value.tensor.static_shape)}, expected {list(wanted)}"
@@ -163,6 +193,7 @@ def _with_results(draft: Problem, results: Sequence[Value]) -> Problem | str:
         tuple(row_results),
         draft.space,
         draft.axes,
+        draft.spread,
         draft.groups,
     )
 
@@ -170,6 +201,8 @@ def _with_results(draft: Problem, results: Sequence[Value]) -> Problem | str:
 def _unsupported(anchor: Node, x: Value) -> str | None:
     dtype = x.tensor.dtype
     name = dtype_name(dtype)
+    if anchor.op in GLOBAL_POOLS and name != "f32":
+        return f"operator '{anchor.op}' has no vector kernel for element type {name}"
     if name in ("f32", "f16", "bf16"):
         return None
     if dtype.kind in "iu" and anchor.op in _INTEGERS and not (dtype.kind == "u" and anchor.op in ("ArgMax", "ArgMin")):
@@ -182,6 +215,8 @@ def _unsupported(anchor: Node, x: Value) -> str | None:
 
 def _axes(anchor: Node, space: tuple[int, ...]) -> tuple[int, ...] | None:
     rank = len(space)
+    if anchor.op in GLOBAL_POOLS:
+        return tuple(range(2, rank))
     if anchor.op in REDUCTIONS:
         axes = reduced_axes(anchor)
         return None if axes is None else tuple(axes)

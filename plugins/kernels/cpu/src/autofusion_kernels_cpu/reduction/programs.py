@@ -3,7 +3,7 @@ computation, written against ``Sweep``.
 
 A program reads ``full`` operands, which move with the elements, and ``row`` operands, which there is one of for every
 reduced result. ``before`` are the nodes that make the reduced value from the full operands, ``after`` those behind the
-anchor.
+anchor, ``spread`` those that make full results of full operands and reduced values.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Program:
     full_results: Sequence[int]
     row: Sequence[Operand]
     row_results: Sequence[int]
+    spread: Sequence[Node] = ()
 
     @property
     def x(self) -> GraphValue:
@@ -85,6 +86,8 @@ def _plain(f: Function, x: Value) -> Value:
 
 
 REDUCTIONS = {
+    "GlobalAveragePool": (ADD, _plain),
+    "GlobalMaxPool": (MAX, _plain),
     "ReduceL1": (ADD, lambda f, x: f.abs(x)),
     "ReduceL2": (ADD, lambda f, x: x * x),
     "ReduceLogSum": (ADD, _plain),
@@ -115,7 +118,7 @@ def _reduce(program: Program, sweep: Sweep, rows: Rows) -> None:
     type_ = _vector_type(program, f)
     for part, (total,) in enumerate(sweep.reduce([kind], body, [type_])):
         y = total
-        if op == "ReduceMean":
+        if op in ("ReduceMean", "GlobalAveragePool"):
             count = sweep.count()
             y = y / (count if type_.element == F32 else f.convert(count, type_.element))
         elif op == "ReduceL2":
@@ -126,6 +129,16 @@ def _reduce(program: Program, sweep: Sweep, rows: Rows) -> None:
         env = rows[part]
         env[program.anchor.output] = y
         evaluate(f, program.after, env, f.lanes)
+    if not program.spread:
+        return
+
+    def write(at: At, part: int) -> None:
+        env = {**rows[part], **program.inputs(at)}
+        evaluate(at.f, program.spread, env, at.f.lanes)
+        for i in program.full_results:
+            at.store(i, env[program.full[i].value])
+
+    sweep.each(write)
 
 
 def _vector_type(program: Program, f: Function) -> Type:
