@@ -113,4 +113,5 @@ def test_attention(k_columns, isa):
     assert not isinstance(problem, str), problem
     rows = choose_rows(isa, 128, single=True).tile.rows
     epilogue = Epilogue(problem.region, (), problem.scores)
-    assembles(attention.build(attention.Structure(rows, k_columns), epilogue, isa))
+    guard = Epilogue(problem.guard, (), problem.probabilities)
+    assembles(attention.build(attention.Structure(rows, k_columns), epilogue, guard, isa))
