@@ -39,6 +39,7 @@ from autofusion_kernels_cpu.codegen.isa import ISAS
 FAMILIES: Mapping[str, tuple[FusedKind, ...]] = {
     "conv": (CONV,),
     "matmul": (MATMUL,),
+    "integer": (),
     "attention": (ATTENTION,),
     "pointwise": (POINTWISE,),
     "reduction": (REDUCTION, SOFTMAX, LAYER_NORM),

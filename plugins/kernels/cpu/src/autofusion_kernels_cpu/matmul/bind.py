@@ -70,7 +70,7 @@ def bind(
     table = nest.offsets(batch_axes, len(moves))
     rows = choose_rows(isa, row_axis.size)
     epilogue = Epilogue(product.region, tuple(kinds), product.anchor.output, product.alpha, product.beta, product.c)
-    groups, group_tiles = row_groups(product, rows, len(table), panels, workers, source, context.target)
+    groups, group_tiles = row_groups(product.k, rows, len(table), panels, workers, source, context.target)
     pace = -(-width * rows.tile.panels * 4 // group_tiles) if source == PACKED else 0
     params = {
         "k": product.k,

@@ -30,11 +30,14 @@ def estimate(node: Node, product: Product, isa: Isa, target: Target) -> Estimate
 
 
 def row_groups(
-    product: Product, rows: Rows, batches: int, panels: int, workers: int, source: str, target: Target
+    steps: int, rows: Rows, batches: int, panels: int, workers: int, source: str, target: Target
 ) -> tuple[int, int]:
-    """(blocks of rows, tiles in each), so that A's block stays in the second-level cache and threads end together."""
+    """(blocks of rows, tiles in each), so that A's block stays in the second-level cache and threads end together.
+
+    A row of A has ``steps`` steps of 4 bytes.
+    """
     tiles = rows.tall + rows.short
-    block_bytes = product.k * tiles * rows.tile.rows * 4
+    block_bytes = steps * tiles * rows.tile.rows * 4
     least = max(1, min(tiles, -(-block_bytes * 4 // (3 * target.l2_bytes))))
     spans = -(-panels // rows.tile.panels)
     # What a task costs besides its tiles, in tiles: fetching its panels again, or packing them again.
