@@ -15,7 +15,7 @@ from autofusion.kernels import BindContext, TensorView
 from autofusion_kernels_cpu.codegen import nest
 from autofusion_kernels_cpu.codegen.builder import Function
 from autofusion_kernels_cpu.codegen.isa import Isa
-from autofusion_kernels_cpu.codegen.values import F32, I8, Value
+from autofusion_kernels_cpu.codegen.values import F32, I8, I32, Value
 from autofusion_kernels_cpu.native.kernel import Kernel
 from autofusion_kernels_cpu.native.program import NativeKernel
 
@@ -105,9 +105,12 @@ def _emit_bytes(f: Function) -> None:
 
 
 def _saturated(f: Function, x: Value) -> Value:
-    return f.min(f.max(x, 0), 255)
+    """``x`` in 0..255; 0 where it is NaN."""
+    return f.min(f.select(x > 0.0, x, 0.0), 255)
 
 
 def _byte(f: Function, x: Value) -> Value:
-    """A whole number in 0..255 as a byte; NaN gives 0."""
-    return f.to_unsigned(x, I8)
+    """A whole number in 0..255 as a byte."""
+    # The conversion that saturates would do so again.
+    whole = f.emit(f"fptosi {x} to {x.type.with_element(I32)}", x.type.with_element(I32))
+    return f.convert(whole, I8)
