@@ -20,6 +20,13 @@ MATMUL = FusedKind(
     body="a matrix product, then any pointwise operators; its factors may be transposed and multiplied by a number",
     operands="the factors, and whatever broadcasts to the result",
 )
+INTEGER_MATMUL = FusedKind(
+    "integer_matmul",
+    anchors=("MatMulInteger",),
+    inner=("QuantizeLinear",),
+    body="a product of integers, then any pointwise operators; a QuantizeLinear with one scale may make the result",
+    operands="whatever broadcasts to the result",
+)
 SOFTMAX = FusedKind(
     "softmax",
     anchors=("LogSoftmax", "Softmax"),
@@ -69,4 +76,4 @@ POINTWISE = FusedKind(
     operands="whatever broadcasts to that shape",
 )
 
-STANDARD = (ATTENTION, CONV, LAYER_NORM, MATMUL, POINTWISE, REDUCTION, SOFTMAX)
+STANDARD = (ATTENTION, CONV, INTEGER_MATMUL, LAYER_NORM, MATMUL, POINTWISE, REDUCTION, SOFTMAX)

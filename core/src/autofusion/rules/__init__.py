@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from autofusion.kinds import (
         ATTENTION,
         CONV,
+        INTEGER_MATMUL,
         LAYER_NORM,
         MATMUL,
         MOVES,
@@ -71,6 +72,7 @@ __all__ = [
     "BANDS",
     "CONV",
     "FLOATS",
+    "INTEGER_MATMUL",
     "LAYER_NORM",
     "LIMIT",
     "MATMUL",

@@ -6,7 +6,7 @@ import dataclasses
 
 from autofusion.cost.detect import detect
 from autofusion.kernels import STANDARD
-from autofusion_kernels_cpu import attention, matmul, pack, pointwise, reduction
+from autofusion_kernels_cpu import attention, integer, matmul, pack, pointwise, reduction
 
 
 def test_stated_kinds_are_core_s() -> None:
@@ -17,8 +17,9 @@ def test_stated_kinds_are_core_s() -> None:
 def test_every_family_is_a_package_that_answers() -> None:
     families = pack.families()
     assert list(families) == list(pack.FAMILIES)
-    assert {families[n] for n in ("attention", "matmul", "pointwise", "reduction")} == {
+    assert {families[n] for n in ("attention", "integer", "matmul", "pointwise", "reduction")} == {
         attention,
+        integer,
         matmul,
         pointwise,
         reduction,

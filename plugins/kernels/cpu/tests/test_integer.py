@@ -6,7 +6,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from kernel_harness import check, make_node, run_offer, target_for
+from fused_nodes import fused
+from kernel_harness import check, check_node, make_node, run_offer, target_for
 from native_support import RUNNABLE, isa_named
 
 from autofusion.ir.infer import infer_node
@@ -129,7 +130,7 @@ def test_words_on_a_machine_that_multiplies_bytes(isa):
     infer_node(node)
     target = target_for(isa, 2)
     (offer,) = offers(node, target)
-    problem = integer_product_of(node, node)
+    problem = integer_product_of(node)
     assert not isinstance(problem, str), problem
     words = dataclasses.replace(
         offer, bind=lambda *views: bind(problem, Form.WORDS, isa_named(isa), 2, *views), scratch=1 << 16
@@ -181,7 +182,7 @@ def test_assembles(isa):
     assert form is (Form.BYTES if isa in VNNI.values() else Form.WORDS)
     node = make_node("MatMulInteger", [np.zeros((5, 6), U8), np.zeros((6, 7), U8)], constants=[1])
     infer_node(node)
-    problem = integer_product_of(node, node)
+    problem = integer_product_of(node)
     assert not isinstance(problem, str), problem
     epilogue = Epilogue(problem.product.region, (), node.output)
     corrected = form is Form.BYTES
@@ -191,3 +192,40 @@ def test_assembles(isa):
         s = kernel.Structure(form, choose_rows(isa, rows).tile, corrected, True, corrected)
         kernels.append(kernel.build(s, epilogue, isa))
     assert all(len(jit().object_code(each.module())) > 200 for each in kernels)
+
+
+@every_isa
+@every_pair
+def test_epilogues(types, isa):
+    """Scales, bias and activation behind the sums, for one or several rows and any tail of columns."""
+    rng = np.random.default_rng(6)
+    for m, k, n in [(1, 8, 5), (13, 20, 40), (40, 33, 67)]:
+        a, b, zero = numbers(rng, types[0], m, k), numbers(rng, types[1], k, n), numbers(rng, types[0])
+        scale, bias = np.float32(0.003) + np.zeros((), np.float32), rng.standard_normal(n).astype(np.float32)
+        residual = rng.standard_normal((m, n)).astype(np.float32)
+
+        def layer(g, a, b, zero, scale, bias, residual):
+            real = g("Cast", g("MatMulInteger", a, b, zero), to=np.dtype(np.float32))
+            return g("Relu", g("Add", g("Add", g("Mul", real, scale), bias), residual))
+
+        for each in (scale, np.abs(bias) / 100):
+            arrays = [a, b, zero, each, bias, residual]
+            check_node(offers, fused("integer_matmul", layer, arrays, [1]), arrays, isa=isa, threads=2)
+
+
+@every_isa
+@every_pair
+@pytest.mark.parametrize("result", [U8, S8], ids=["to-u8", "to-s8"])
+def test_quantised_results(types, result, isa):
+    """Half-way cases go to even, what is too large saturates: exactly as one operator after the other."""
+    rng = np.random.default_rng(7)
+    a, b = numbers(rng, types[0], 21, 30), numbers(rng, types[1], 30, 50)
+    zero, after = numbers(rng, types[0]), numbers(rng, result)
+    for factor in (np.float32(0.5), np.float32(0.0037), np.exp2(rng.integers(-12, 0, 50)).astype(np.float32)):
+
+        def layer(g, a, b, zero, factor, after):
+            real = g("Cast", g("MatMulInteger", a, b, zero), to=np.dtype(np.float32))
+            return g("QuantizeLinear", g("Mul", real, factor), 1.0, after)
+
+        arrays = [a, b, zero, np.asarray(factor), after]
+        check_node(offers, fused("integer_matmul", layer, arrays, [1, 3, 4]), arrays, isa=isa, threads=2)

@@ -18,6 +18,7 @@ from autofusion.ir.types import TensorType
 from autofusion.kernels import (
     ATTENTION,
     CONV,
+    INTEGER_MATMUL,
     LAYER_NORM,
     MATMUL,
     POINTWISE,
@@ -39,7 +40,7 @@ from autofusion_kernels_cpu.codegen.isa import ISAS
 FAMILIES: Mapping[str, tuple[FusedKind, ...]] = {
     "conv": (CONV,),
     "matmul": (MATMUL,),
-    "integer": (),
+    "integer": (INTEGER_MATMUL,),
     "attention": (ATTENTION,),
     "pointwise": (POINTWISE,),
     "reduction": (REDUCTION, SOFTMAX, LAYER_NORM),

@@ -1,4 +1,4 @@
-"""Offers for MatMulInteger and DynamicQuantizeLinear."""
+"""Offers for MatMulInteger, fused nodes of kind ``integer_matmul``, and DynamicQuantizeLinear."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def offers(node: Node, target: Target) -> list[Offer] | Refusal:
 
 
 def _product(node: Node, target: Target) -> list[Offer] | Refusal:
-    problem = integer_product_of(node, node)
+    problem = integer_product_of(node)
     if isinstance(problem, str):
         return Refusal(problem)
     isa = isa_of(target)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autofusion.ir.graph import Node, Value
+from autofusion.kernels import INTEGER_MATMUL, Refusal
 from autofusion_kernels_cpu.codegen.region import Leaf, body_of, make_region, operand_constant
 from autofusion_kernels_cpu.matmul.problem import Product
 
@@ -31,9 +32,12 @@ class IntegerProduct:
         return self.a_zero is not None and self.a_zero.shape != ()
 
 
-def integer_product_of(node: Node, anchor: Node) -> IntegerProduct | str:
-    """The product around ``anchor``, a MatMulInteger that is ``node`` or in its body, or why there is none."""
+def integer_product_of(node: Node) -> IntegerProduct | str:
+    """The product in a MatMulInteger or a fused node around one, or why there is none."""
     nodes, operands, results = body_of(node)
+    anchor = INTEGER_MATMUL.anchor(node)
+    if isinstance(anchor, Refusal):
+        return anchor.reason
     a, b = anchor.inputs[:2]
     assert a is not None and b is not None
     for value in (a, b):

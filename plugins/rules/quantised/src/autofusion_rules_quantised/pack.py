@@ -1,0 +1,14 @@
+"""The rules of the pack, in one list."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from autofusion.rules import RulePack
+from autofusion_rules_quantised import integer_matmul, qlinear_matmul
+
+PACK = RulePack(
+    name="quantised",
+    version=version("autofusion-rules-quantised"),
+    rules=(*qlinear_matmul.RULES, *integer_matmul.RULES),
+)
