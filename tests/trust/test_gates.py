@@ -7,8 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from network import write
 
+from autofusion.ir.graph import Graph
+from autofusion.ir.infer import infer_graph
+from autofusion.ir.types import TensorType
 from autofusion.tools.bisect import bisect, lines
+from autofusion.tools.samples import made_up
 from autofusion.tools.verify import Report, verify
 
 Faults = Callable[..., dict[str, str]]
@@ -68,6 +73,29 @@ def test_there_is_no_excuse_against_the_framework_and_a_note_elsewhere() -> None
     assert not row["reason"] and "was excused (mean relative error" in notes_of(row)[0]
     assert is_far(row) and "where the reference kernels have" in judge_far(row, exact.astype(np.float32), exact)
     assert judge_far(row, reference, exact) == "", "the network is ill-conditioned: any arithmetic is off"
+
+
+def test_made_up_token_ids_reach_the_whole_table(tmp_path: Path, faults: Faults) -> None:
+    graph = Graph("text")
+    random = np.random.default_rng(0)
+    ids = graph.add_input("ids", TensorType(np.dtype(np.int64), (1, 12)))
+    mask = graph.add_input("mask", TensorType(np.dtype(np.int32), (1, 12)))
+    table = graph.constant(random.standard_normal((50, 8)).astype(np.float32), "table")
+    found = graph.node("Gather", [table, ids], {"axis": 0}, name="embed", origin=("embed",)).output
+    graph.add_output(graph.node("Tanh", [found], name="tanh", origin=("tanh",)).output, "y")
+    graph.add_output(graph.node("Neg", [mask], name="neg", origin=("neg",)).output, "z")
+    infer_graph(graph)
+    samples = {s.name: s for s in made_up(graph, {})}
+    drawn = samples["uniform"].inputs["ids"]
+    assert drawn.max() > 25 and drawn.min() >= 0 and not np.array_equal(drawn, samples["normal"].inputs["ids"])
+    assert (
+        set(np.unique(samples["uniform"].inputs["mask"])) <= {0, 1}
+        and samples["wide integers"].inputs["mask"].max() > 1
+    )
+    model = write(graph, tmp_path / "text.onnx")
+    assert verify(model, environ=faults(), speed=False).ok
+    report = verify(model, environ=faults(token_ids="embed"), speed=False)
+    assert ("outputs", "y") in {(p.step, p.where) for p in report.problems}
 
 
 @pytest.mark.slow

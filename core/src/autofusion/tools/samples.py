@@ -12,10 +12,14 @@ import numpy as np
 from autofusion.errors import InputError
 from autofusion.ir.graph import Graph
 from autofusion.ir.types import TensorType
+from autofusion.tools.indices import table_sizes
 from autofusion.tools.inputs import load_npz, random_inputs
 
 LARGE = "large"
 NOT_A_NUMBER = "not a number"
+WIDE = "wide integers"
+WIDEST = 8
+"""Wide integers are smaller than this: they may be sizes of what the model makes."""
 LARGEST = 100.0
 """Standard deviation of large numbers: e to the power of them is beyond single precision."""
 
@@ -83,10 +87,11 @@ def made_up(graph: Graph, shapes: Mapping[str, Sequence[int]], seed: int = 0) ->
     """Made-up samples: numbers in [0, 1), normal ones (half of them negative), and what a model may not take.
 
     Those are optional: sizes of the other parity (open dims beyond the first), a batch of two and of three (if the
-    first dim of an input is open, and 1), large numbers with zeros of both signs among them, and NaN here and there.
+    first dim of an input is open, and 1), integers up to WIDEST where they are not indices of a known table, large
+    numbers with zeros of both signs among them, and NaN here and there.
     """
     usual = random_inputs(graph, shapes, seed)
-    samples = [Sample("uniform", usual), Sample("normal", _normal(usual, seed + 1))]
+    samples = [Sample("uniform", usual), Sample("normal", _normal(random_inputs(graph, shapes, seed + 1), seed + 1))]
     for name, changed in (
         ("other sizes", _other_parity(graph, shapes)),
         ("batch of two", _batch(graph, shapes, 2)),
@@ -95,6 +100,12 @@ def made_up(graph: Graph, shapes: Mapping[str, Sequence[int]], seed: int = 0) ->
         if changed != {name: tuple(shape) for name, shape in shapes.items()}:
             inputs = _normal(random_inputs(graph, changed, seed + 2), seed + 2)
             samples.append(Sample(name, inputs, optional=True))
+    tables = table_sizes(graph)
+    others = [n for n, array in usual.items() if array.dtype.kind in "iu" and n not in tables]
+    if others:
+        generator = np.random.default_rng(seed + 5)
+        wide = {n: np.asarray(generator.integers(0, WIDEST, usual[n].shape)).astype(usual[n].dtype) for n in others}
+        samples.append(Sample(WIDE, usual | wide, optional=True))
     if any(_is_float(array) for array in usual.values()):
         samples.append(Sample(LARGE, _large(usual, seed + 3), optional=True))
         samples.append(Sample(NOT_A_NUMBER, _with_nan(usual, seed + 4), optional=True, clean=False))
@@ -112,8 +123,8 @@ def disturbed(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def overflows(sample: Sample, outputs: Mapping[str, Any]) -> bool:
-    """True for the sample of large numbers if the reference itself gets NaN or infinity of them: nothing to compare."""
-    if sample.name != LARGE:
+    """True for a sample of large numbers if the reference itself gets NaN or infinity of them: nothing to compare."""
+    if sample.name not in (LARGE, WIDE):
         return False
     floats = (a for a in outputs.values() if isinstance(a, np.ndarray) and _is_float(a))
     return not all(np.isfinite(array.astype(np.float64)).all() for array in floats)
