@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from autofusion.cli import FINDING
 from autofusion.cli.options import echo_json, json_option
 
 
@@ -26,12 +27,12 @@ def command(
     """Compile the models of BASELINE again and say which sites were lost, gained or changed, which errors grew and
     which models got slower. Exits with 1 if anything is worse than the options allow.
     """
-    from autofusion.tools import gate
+    from autofusion.tools import gate, provenance
 
     report = gate.check(baseline, seconds, gate.Thresholds(lost, errors, slower, slower_probe))
     if as_json:
-        echo_json(gate.as_data(report))
+        echo_json(provenance.report(gate.as_data(report)))
     else:
         click.echo("\n".join(gate.lines(report)))
     if report.regressions:
-        sys.exit(1)
+        sys.exit(FINDING)

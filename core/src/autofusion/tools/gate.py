@@ -12,7 +12,8 @@ import autofusion
 from autofusion.errors import AutofusionError, OptionError
 from autofusion.tools import ledger_diff
 from autofusion.tools.ledger_diff import LedgerDiff
-from autofusion.tools.record import FORMAT, digest, measured, record
+from autofusion.tools.provenance import digest
+from autofusion.tools.record import FORMAT, measured, record
 
 Data = Mapping[str, Any]
 FLOORS = {"max_over_range": 1e-6, "mean_relative": 1e-5}

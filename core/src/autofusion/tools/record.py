@@ -10,7 +10,6 @@ do as well).
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import statistics
 import time
@@ -30,6 +29,7 @@ from autofusion.tools import explain
 from autofusion.tools.baseline import planned
 from autofusion.tools.compare import compare
 from autofusion.tools.inputs import random_inputs
+from autofusion.tools.provenance import digest, provenance
 
 FORMAT = 1
 LEAST_TURNS = 7
@@ -55,6 +55,7 @@ def record(
         "core": autofusion.__version__,
         "packs": {r.dist: r.version for r in default_registry().records},
         "settings": {k: v for k, v in settings.items() if v not in (None, (), {}, "")},
+        "provenance": provenance(None, settings),
         "models": [measured(path, shapes, folder, seconds, settings) for path, shapes in models],
     }
 
@@ -84,16 +85,6 @@ def measured(path: Path, shapes: Shapes, folder: Path, seconds: float, settings:
             zip(("ratio", "probe"), ratios(run, (functools.partial(off.run, feeds), Probe()), seconds), strict=True)
         ),
     }
-
-
-def digest(path: Path) -> str:
-    """SHA-256 of a model file, or of all files of a folder."""
-    found = hashlib.sha256()
-    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-        if file.is_file():
-            found.update(file.relative_to(path).as_posix().encode() if path.is_dir() else b"")
-            found.update(file.read_bytes())
-    return found.hexdigest()
 
 
 def kernels(session: Session) -> dict[str, str]:

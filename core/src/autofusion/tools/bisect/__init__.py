@@ -28,6 +28,7 @@ from autofusion.tools.metrics import FUNCTION, NAMES
 __all__ = ["Culprit", "Report", "bisect", "lines"]
 
 VERIFY = "verify"
+NOTHING_FAILS = "nothing fails with everything on"
 TIMEOUT = 120.0
 _RUNNING = re.compile(r"running (\S+) at '(.*)'")
 _CASE = re.compile(r"\(case ([^()]*)\)")
@@ -193,7 +194,7 @@ class _Bisection:
     def run(self) -> Report:
         first = self.runs.outcome(Variant(), self.looks, what="everything on")
         if not first.kind:
-            return self._report((), "nothing fails with everything on")
+            return self._report((), NOTHING_FAILS)
         kind = first.kind
         self.kernels = {node: s["kernel"] for s in first.steps for node in s["nodes"]}
         family = {OUTPUTS, REPEATS} if kind in (OUTPUTS, REPEATS) else {kind}
