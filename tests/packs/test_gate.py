@@ -17,7 +17,7 @@ from autofusion.ir.infer import infer_graph
 from autofusion.ir.types import TensorType
 from autofusion.plugins.registry import default_registry
 from autofusion.tools import gate
-from autofusion.tools.record import ratio, record
+from autofusion.tools.record import Probe, ratios, record
 
 F32 = np.dtype(np.float32)
 
@@ -68,7 +68,7 @@ def test_a_baseline_says_what_was_decided(folder: Path) -> None:
 
 
 def test_nothing_has_changed(changed: Callable[..., gate.Report]) -> None:
-    report = changed(lambda data: None, 0.3, slower=5.0)
+    report = changed(lambda data: None, 0.3, slower=5.0, slower_probe=9.0)
     assert (report.upgraded, report.regressions) == ([], [])
     assert report.verdicts[0].ledger.is_empty
     assert "0 regressions" in list(gate.lines(report))[-1]
@@ -152,10 +152,25 @@ def test_the_ratio_is_measured_in_turns() -> None:
     def base() -> None:
         time.sleep(0.008)
 
-    found = ratio(run, base, 0.2)
-    assert found is not None and found["turns"] >= 7
+    found, probe = ratios(run, (base, Probe()), 0.2)
+    assert found is not None and found["turns"] >= 7 and probe is not None
     assert 0.4 < found["median"] < 0.7
-    assert ratio(run, base, 0) is None
+    assert ratios(run, (base,), 0) == [None]
+
+
+def test_kernels_that_make_both_levels_slower(changed: Callable[..., gate.Report]) -> None:
+    """The ratio to level off stays, so only the probe tells."""
+
+    def faster(data: dict[str, Any]) -> None:
+        probe = data["models"][0]["probe"]
+        probe.update({name: probe[name] / 32 for name in ("low", "median", "high")})
+
+    report = changed(faster, 0.3, slower=9.0)
+    (said,) = report.regressions
+    assert said.startswith("net.onnx: slower: ") and "of the probe's time before" in said
+    assert any("time over the probe's" in line for line in gate.lines(report))
+    older = changed(lambda data: data["models"][0].pop("probe"), 0.3, slower=9.0)
+    assert older.regressions == [] and "record it again" in older.verdicts[0].notes[0]
 
 
 def test_files_that_are_no_baseline(tmp_path: Path, folder: Path) -> None:

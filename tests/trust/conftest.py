@@ -19,14 +19,15 @@ def plugin_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     (folder / "trust_faults.py").write_text((HERE / "faulty_pack.py").read_text())
     (folder / "trust_more_faults.py").write_text((HERE / "more_faults.py").read_text())
+    (folder / "trust_gate_faults.py").write_text((HERE / "gate_faults.py").read_text())
     info = folder / "trust_faults-3.1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: trust-faults\nVersion: 3.1\nRequires-Dist: autofusion\n"
     )
     (info / "entry_points.txt").write_text(
-        "[autofusion.rules]\nfaulty = trust_faults\nsloppy = trust_more_faults\n"
-        "[autofusion.kernels]\nfaulty = trust_faults\nsloppy = trust_more_faults\n"
+        "[autofusion.rules]\nfaulty = trust_faults\nsloppy = trust_more_faults\nlab = trust_gate_faults\n"
+        "[autofusion.kernels]\nfaulty = trust_faults\nsloppy = trust_more_faults\nlab = trust_gate_faults\n"
     )
     return folder
 

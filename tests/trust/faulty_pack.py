@@ -112,6 +112,14 @@ class FaultyKernels:
     oracle = False
     blocks = ()
     launch_seconds = 0.0
+    ordinary: tuple[str, ...] = ("ordinary",)
+    """Faults of ordinary operators; the others are of fused nodes."""
+
+    def numerics(self, fault: str) -> Any:
+        """What the kernel claims."""
+        from autofusion.numerics import Numerics
+
+        return Numerics.REASSOCIATED
 
     def offer(self, node: Any, target: Any) -> Any:
         from autofusion.kernels.contract import Offer, Operand, Refusal
@@ -119,7 +127,7 @@ class FaultyKernels:
         for fault in ACTIVE:
             fused = node.op == "Fused"
             here = not SITES.get(fault, set()).isdisjoint(node.origin)
-            if here and fault in self.kernels and fused == (fault != "ordinary"):
+            if here and fault in self.kernels and fused == (fault not in self.ordinary):
                 return [
                     Offer(
                         f"{node.attrs['kind'] if fused else node.op}.{fault}",
@@ -127,6 +135,7 @@ class FaultyKernels:
                         tuple(Operand() for _ in node.outputs),
                         lambda context, inputs, outputs, fault=fault: self._kernel(node, self.kernels[fault], target),
                         seconds=1e-9,
+                        numerics=self.numerics(fault),
                     )
                 ]
         return Refusal("it is not a place of this pack")

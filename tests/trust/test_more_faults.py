@@ -50,9 +50,10 @@ def test_what_made_up_inputs_cover(batch_model: Path, faults: Faults) -> None:
     """A batch of two and large numbers are tried unasked; a plugin that does not load is told."""
     report = verified(batch_model, faults())
     assert report.ok, report.problems
-    assert [c["case"] for c in report.data["cases"]] == ["uniform", "normal", "batch of two", "large"]
+    cases = [c["case"] for c in report.data["cases"]]
+    assert cases == ["uniform", "normal", "batch of two", "batch of three", "large", "not a number"]
     flagged = verified(batch_model, faults(second_image="groups0"))
-    assert {row["case"] for row in flagged.data["outputs"] if row["reason"]} == {"batch of two"}
+    assert {row["case"] for row in flagged.data["outputs"] if row["reason"]} == {"batch of two", "batch of three"}
 
 
 def test_what_the_run_before_left_is_noticed(batch_model: Path, faults: Faults, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def graph(*types: TensorType) -> Graph:
 def test_made_up_samples() -> None:
     one = graph(TensorType(F32, ("n", 3, "h", "w")), TensorType(F32, ("n", "w")), TensorType(I64, (2,)))
     shapes = {"x0": (1, 3, 8, 7), "x1": (1, 7)}
-    uniform, normal, other, two, large = made_up(one, shapes)
+    uniform, normal, other, two, three, wide, large, not_a_number = made_up(one, shapes)
     assert uniform.shapes == normal.shapes == {"x0": [1, 3, 8, 7], "x1": [1, 7], "x2": [2]}
     assert uniform.inputs["x0"].min() >= 0 and normal.inputs["x0"].min() < 0
     assert other.shapes == {"x0": [1, 3, 7, 6], "x1": [1, 6], "x2": [2]}, (
@@ -32,20 +32,29 @@ def test_made_up_samples() -> None:
     )
     assert other.optional and not normal.optional
     assert two.shapes == {"x0": [2, 3, 8, 7], "x1": [2, 7], "x2": [2]} and two.optional, "both have 'n' images"
+    assert three.shapes == {"x0": [3, 3, 8, 7], "x1": [3, 7], "x2": [2]} and three.optional
+    assert wide.optional and wide.inputs["x0"] is uniform.inputs["x0"]
+    nan = np.isnan(not_a_number.inputs["x0"])
+    assert not_a_number.optional and not not_a_number.clean and nan.any() and not nan.all()
     zeros = large.inputs["x0"][large.inputs["x0"] == 0]
     assert large.optional and np.abs(large.inputs["x0"]).max() > 100 and 0 < np.signbit(zeros).sum() < zeros.size
     np.testing.assert_array_equal(made_up(one, shapes)[1].inputs["x0"], normal.inputs["x0"])
 
 
 def test_nothing_to_vary_in_a_static_model() -> None:
-    assert [s.name for s in made_up(graph(TensorType(F32, (2, 3))), {})] == ["uniform", "normal", "large"]
-    assert [s.name for s in made_up(graph(TensorType(I64, (2, 3))), {})] == ["uniform", "normal"]
+    assert [s.name for s in made_up(graph(TensorType(F32, (2, 3))), {})] == [
+        "uniform",
+        "normal",
+        "large",
+        "not a number",
+    ]
+    assert [s.name for s in made_up(graph(TensorType(I64, (2, 3))), {})] == ["uniform", "normal", "wide integers"]
     with pytest.raises(InputError, match="open dims"):
         made_up(graph(TensorType(F32, ("n", 3))), {})
 
 
 def test_what_overflows_in_the_reference_is_not_compared() -> None:
-    *_, normal, large = made_up(graph(TensorType(F32, (2, 3))), {})
+    *_, normal, large, _ = made_up(graph(TensorType(F32, (2, 3))), {})
     finite, other = {"y": np.float32([1, 2])}, {"y": np.float32([1, np.nan])}
     assert overflows(large, other) and not overflows(large, finite) and not overflows(normal, other)
 

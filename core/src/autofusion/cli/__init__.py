@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
+import traceback
 
 import click
 
 from autofusion.errors import AutofusionError
 
+FINDING, USAGE, FAILURE, NOTHING = 1, 2, 3, 4
+_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM)
+"""Errors with a file that are not the fault of whoever named it."""
 COMMANDS = (
     "demo",
     "run",
@@ -80,7 +85,10 @@ def _keep_to_lock() -> None:
 
 
 def main() -> None:
-    """Entry point: an AutofusionError, or a file that cannot be used, ends with its message and exit code 2."""
+    """Entry point. Exit codes: 0, all is well; FINDING, what was looked at is wrong; USAGE, a wrong question or a file
+    that cannot be used; FAILURE, the tool itself failed (a full disk, no memory, a fault of ours); NOTHING, ``bisect``
+    found nothing that fails; 130, interrupted.
+    """
     debug = "--debug" in sys.argv
     if debug:
         # Accepted anywhere on the line, not only before the command.
@@ -90,7 +98,7 @@ def main() -> None:
         cli(standalone_mode=False)
     except click.ClickException as error:
         error.show()
-        sys.exit(2)
+        sys.exit(USAGE)
     except click.Abort:
         click.echo("stopped", err=True)
         sys.exit(130)
@@ -102,11 +110,15 @@ def main() -> None:
         sys.exit(0)
     except AutofusionError as error:
         if debug:
-            raise
+            traceback.print_exc()
         click.echo(f"error: {error}", err=True)
-        sys.exit(2)
+        sys.exit(USAGE)
     except OSError as error:
         if debug or error.filename is None:
-            raise
+            traceback.print_exc()
         click.echo(f"error: cannot use '{error.filename}': {error.strerror}", err=True)
-        sys.exit(2)
+        sys.exit(FAILURE if error.filename is None or error.errno in _FAILURES else USAGE)
+    except Exception as error:
+        traceback.print_exc()
+        click.echo(f"error: the command failed: {type(error).__name__}: {error}", err=True)
+        sys.exit(FAILURE)

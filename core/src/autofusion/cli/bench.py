@@ -37,6 +37,7 @@ def command(
     A model may carry its own shapes: det.onnx@x:1,3,640,640
     """
     from autofusion.tools import inputs, versus
+    from autofusion.tools.provenance import digest, report
 
     settings.pop("level", None)
     common = inputs.parse_shapes(shapes)
@@ -45,10 +46,10 @@ def command(
         name, *own = spec.split("@")
         stated = common | inputs.parse_shapes(own)
         row = versus.measure(Path(name), stated, levels.split(","), against, seconds, settings)
-        rows.append(row)
+        rows.append(row | {"sha256": digest(Path(name))})
         if not as_json:
             click.echo("\n".join(versus.row_lines(row)))
     if as_json:
-        echo_json({"models": rows, "geometric_mean": versus.means(rows)})
+        echo_json(report({"models": rows, "geometric_mean": versus.means(rows)}, None, settings))
     elif len(rows) > 1:
         click.echo("\n".join(versus.mean_lines(rows)))

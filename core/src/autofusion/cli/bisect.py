@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from autofusion.cli import FINDING, NOTHING
 from autofusion.cli.options import (
     compile_options,
     echo_json,
@@ -60,11 +61,13 @@ def command(
     """Find the smallest set of rules and places, or the kernel, that makes MODEL fail.
 
     Every run is a child process. A command (--check 'python my_test.py') is run with AUTOFUSION_CONFIG set to the
-    switches to try, which autofusion.compile reads. Exits with 0 if a culprit was found, otherwise with 1.
+    switches to try, which autofusion.compile reads. Exits with 0 if a culprit was found, with 4 if nothing
+    fails, and with 1 if something does but no culprit was found; 2 and 3 are for a wrong question and a failure of the
+    tool itself.
     """
     from autofusion.tools import bisect as tool
     from autofusion.tools import inputs
-    from autofusion.tools.child import dump
+    from autofusion.tools.provenance import dumps, report
 
     settings = {k: str(v) if isinstance(v, Path) else v for k, v in settings.items()}
     say = (lambda line: None) if as_json else (lambda line: click.echo(line, err=True))
@@ -78,12 +81,13 @@ def command(
         **settings,
     )
     out.mkdir(parents=True, exist_ok=True)
+    told = report(found.data(), model, settings, options["seed"])
     text = "\n".join(tool.lines(found)) + "\n"
     (out / "report.txt").write_text(text, encoding="utf-8")
-    (out / "report.json").write_text(dump(found.data()), encoding="utf-8")
+    (out / "report.json").write_text(dumps(told), encoding="utf-8")
     if as_json:
-        echo_json(found.data())
+        echo_json(told)
     else:
         click.echo("\n".join(tool.lines(found)[len(found.log) :]).strip())
     if not found.culprits:
-        sys.exit(1)
+        sys.exit(NOTHING if found.note == tool.NOTHING_FAILS else FINDING)

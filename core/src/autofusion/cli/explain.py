@@ -49,12 +49,14 @@ def command(
         return
     session, baseline = _compile(model, shapes, data, settings)
     if as_json:
+        from autofusion.tools.provenance import report
+
         told = explain.as_data(session, baseline)
         if node is not None:
             explain.node(session, node)
             told["records"] = [r for r in told["records"] if _names(r, node)]
             told["steps"] = [s for s in told["steps"] if node in (*s["origin"], s["node"])]
-        echo_json(told)
+        echo_json(report(told, model, settings))
         return
     lines = explain.whole(session, baseline) if node is None else explain.node(session, node)
     click.echo("\n".join(lines))
@@ -89,7 +91,9 @@ def _diff(
     left, right = (_ledger(side, shapes, data, settings) for side in (a, b))
     found = ledger_diff.diff(left, right, (Path(a).name, Path(b).name))
     if as_json:
-        echo_json(ledger_diff.as_data(found))
+        from autofusion.tools.provenance import report
+
+        echo_json(report(ledger_diff.as_data(found), None, settings))
     else:
         click.echo("\n".join(ledger_diff.lines(found)))
 

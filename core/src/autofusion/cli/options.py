@@ -100,7 +100,7 @@ def parse_tolerances(stated: tuple[str, ...]) -> dict[str, float]:
 
 
 def echo_json(data: Any) -> None:
-    """Print data as JSON, numbers of NumPy included."""
-    import json
+    """Print data as JSON, numbers of NumPy included; NaN and infinities as strings."""
+    from autofusion.tools.provenance import dumps
 
-    click.echo(json.dumps(data, indent=2, default=lambda x: x.item() if hasattr(x, "item") else str(x)))
+    click.echo(dumps(data, indent=2))

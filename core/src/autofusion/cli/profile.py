@@ -49,7 +49,10 @@ def command(
     if trace is not None:
         trace.write_text(json.dumps(profile.chrome_trace(found)), encoding="utf-8")
     if as_json:
-        echo_json({**profile.as_data(found), **({"before": profile.as_data(unfused)} if unfused else {})})
+        from autofusion.tools.provenance import report
+
+        told = {**profile.as_data(found), **({"before": profile.as_data(unfused)} if unfused else {})}
+        echo_json(report(told, model, settings))
         return
     click.echo("\n".join(profile.lines(found, most)))
     if unfused is not None:

@@ -31,10 +31,9 @@ def command(
 
     A model may carry its own shapes: det.onnx@x:1,3,640,640
     """
-    import json
-
     from autofusion.errors import ModelError
     from autofusion.tools import inputs
+    from autofusion.tools.provenance import dumps
     from autofusion.tools.record import record
 
     common = inputs.parse_shapes(shapes)
@@ -47,7 +46,7 @@ def command(
     folder = path.parent
     folder.mkdir(parents=True, exist_ok=True)
     data = record(chosen, folder, seconds, settings)
-    path.write_text(json.dumps(data, indent=1, default=str) + "\n", encoding="utf-8")
+    path.write_text(dumps(data, indent=1) + "\n", encoding="utf-8")
     for model in data["models"]:
         fused = sum(r["verdict"] == "fused" for r in model["records"])
         worst = max(figures["max_over_range"] for figures in model["errors"].values())

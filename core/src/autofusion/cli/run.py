@@ -68,8 +68,11 @@ def command(
     described = {name: made.describe(value) for name, value in results.items()}
     inside = {name: made.describe(value) for name, value in values.items()}
     if as_json:
+        from autofusion.tools.provenance import report
+
         told = {"outputs": described, "compile_seconds": compiled - start, "first_run_seconds": done - compiled}
-        echo_json({**told, "watched": inside} if watched else told)
+        told |= {"watched": inside} if watched else {}
+        echo_json(report(told, model, settings, seed))
         return
     for name, about in [*described.items(), *((f"watched {name}", about) for name, about in inside.items())]:
         click.echo(

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from autofusion.cli import FINDING
 from autofusion.cli.options import (
     compile_options,
     echo_json,
@@ -62,28 +63,31 @@ def command(
 ) -> None:
     """Verify MODEL in three steps: every fused site against its parts, the outputs, and a metric over a data set.
 
-    Everything runs in a child process. Exits with 1 if something is beyond its threshold, crashes or hangs.
+    Everything runs in a child process. Exits with 1 if something is beyond its threshold, crashes or hangs; 2 and 3 are
+    for a wrong question and a failure of the tool itself.
     """
     from autofusion.tools import inputs
     from autofusion.tools import verify as tool
-    from autofusion.tools.child import dump
+    from autofusion.tools.provenance import dumps
+    from autofusion.tools.provenance import report as as_report
     from autofusion.tools.verify.page import page
 
     settings = {k: str(v) if isinstance(v, Path) else v for k, v in settings.items()}
     found = tool.verify(
         model, shapes=inputs.parse_shapes(shapes), tolerances=parse_tolerances(tolerances), **options, **settings
     )
+    told = as_report(found.data, model, settings, options["seed"])
     text = "\n".join(tool.lines(found)) + "\n"
     if report is not None:
         report.mkdir(parents=True, exist_ok=True)
         (report / "report.txt").write_text(text, encoding="utf-8")
-        (report / "report.json").write_text(dump(found.data), encoding="utf-8")
+        (report / "report.json").write_text(dumps(told), encoding="utf-8")
         (report / "report.html").write_text(page(found), encoding="utf-8")
     if as_json:
-        echo_json(found.data)
+        echo_json(told)
     else:
         click.echo(text, nl=False)
         if report is not None:
             click.echo(f"report: {report / 'report.html'}")
     if not found.ok:
-        sys.exit(1)
+        sys.exit(FINDING)

@@ -81,6 +81,11 @@ class GuardedPack:
         self._quarantine[kernel] = Refusal(reason)
         LOG.warning("kernel quarantined: %s", reason)
 
+    @property
+    def quarantine_reasons(self) -> dict[str, str]:
+        """Every kernel that is not used any more, with the reason."""
+        return {kernel: refusal.reason for kernel, refusal in self._quarantine.items()}
+
     def quarantined(self, kernel: str) -> Refusal | None:
         """Why ``kernel`` is not used any more; None if it is."""
         return self._quarantine.get(kernel) or self._quarantine.get(ALL)

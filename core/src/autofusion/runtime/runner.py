@@ -166,6 +166,12 @@ def _size(node: Node) -> int:
     return 1 + len(node.body) if node.op == FUSED else 1
 
 
+def _read_only(array: np.ndarray) -> np.ndarray:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 class _SegmentPart:
     """Native steps in one call."""
 
@@ -194,7 +200,7 @@ class _SegmentPart:
 
 class _PythonPart:
     """One step as a Python callable. Arrays over the arena are made once; those over the caller's memory at each
-    run.
+    run. Operands are read-only: a kernel that works in place would change what others read.
     """
 
     nbytes = 0
@@ -202,25 +208,28 @@ class _PythonPart:
     def __init__(self, step: Step, kernel: PythonKernel, arena: Arena) -> None:
         self.step, self.steps = step, [step]
         self._kernel, self._arena = kernel, arena
-        self._inputs = [self._reader(v) for v in step.inputs]
+        self._inputs = [self._reader(v, read_only=True) for v in step.inputs]
         self._outputs = [self._reader(v) for v in step.outputs]
 
-    def _reader(self, view: TensorView | None) -> Callable[[_Run], Any]:
+    def _reader(self, view: TensorView | None, read_only: bool = False) -> Callable[[_Run], Any]:
         """What finds the array of a view in a run."""
         if view is None:
             return lambda run: None
         if view.buffer.kind is not BufferKind.EXTERNAL:
             fixed = self._arena.array(view, ())
+            if read_only:
+                fixed = _read_only(fixed)
             return lambda run: fixed
         slot, shape, arena = view.buffer.slot, view.shape, self._arena
-        if not (view.is_dense and view.offset == 0):
-            return lambda run: arena.array(view, run.arrays)
+        is_whole = view.is_dense and view.offset == 0
 
-        def whole(run: _Run) -> np.ndarray:
+        def find(run: _Run) -> np.ndarray:
             array = run.arrays[slot]
-            return array if array.shape == shape else arena.array(view, run.arrays)
+            if not is_whole or array.shape != shape:
+                array = arena.array(view, run.arrays)
+            return _read_only(array) if read_only else array
 
-        return whole
+        return find
 
     def operands(self, run: _Run) -> list[Any]:
         """The operand arrays and objects."""

@@ -12,7 +12,8 @@ import autofusion
 from autofusion.errors import AutofusionError, OptionError
 from autofusion.tools import ledger_diff
 from autofusion.tools.ledger_diff import LedgerDiff
-from autofusion.tools.record import FORMAT, digest, measured, record
+from autofusion.tools.provenance import digest
+from autofusion.tools.record import FORMAT, measured, record
 
 Data = Mapping[str, Any]
 FLOORS = {"max_over_range": 1e-6, "mean_relative": 1e-5}
@@ -22,12 +23,14 @@ FLOORS = {"max_over_range": 1e-6, "mean_relative": 1e-5}
 @dataclass(frozen=True, slots=True)
 class Thresholds:
     """``lost`` sites are allowed in each model, errors may grow by a factor of ``errors``, and the time relative to
-    level off by a share of ``slower``, if that is more than the spread of both measurements explains.
+    level off by a share of ``slower``, if that is more than the spread of both measurements explains. ``slower_probe``
+    is the same for the time relative to the probe, which differs more: between machines, and with their load.
     """
 
     lost: int = 0
     errors: float = 2.0
     slower: float = 0.10
+    slower_probe: float = 1.0
 
 
 @dataclass(slots=True)
@@ -39,6 +42,7 @@ class Verdict:
     kernels: dict[str, tuple[str, str]]
     """Source node -> kernel before and after, where they differ beyond the pack's version."""
     ratio: tuple[Data | None, Data | None]
+    probe: tuple[Data | None, Data | None] = (None, None)
     notes: list[str] = field(default_factory=list)
     regressions: list[str] = field(default_factory=list)
 
@@ -110,7 +114,8 @@ def _upgraded(old: Data, new: Data) -> list[str]:
 def _verdict(old: Data, new: Data, thresholds: Thresholds) -> Verdict:
     names = ("the baseline", "now")
     diff = ledger_diff.diff(old, new, names)
-    found = Verdict(old["model"], diff, _kernels(old, new), (old["ratio"], new["ratio"]))
+    probe = (old.get("probe"), new["probe"])
+    found = Verdict(old["model"], diff, _kernels(old, new), (old["ratio"], new["ratio"]), probe)
     lost = [*diff.lost, *diff.rewrites_lost]
     if len(lost) > thresholds.lost:
         places = ", ".join(f"'{c.site}' [{(c.a or {}).get('rule')}]" for c in lost[:5])
@@ -119,6 +124,7 @@ def _verdict(old: Data, new: Data, thresholds: Thresholds) -> Verdict:
     found.notes += _not_compared(old, new)
     found.regressions += _errors(old["errors"], new["errors"], thresholds.errors)
     found.regressions += _slower(old["ratio"], new["ratio"], thresholds.slower)
+    found.regressions += _slower(*probe, thresholds.slower_probe, "the probe's time")
     return found
 
 
@@ -146,14 +152,16 @@ def _not_compared(old: Data, new: Data) -> Iterator[str]:
         yield f"errors against {what} are not compared: they were not measured {where}"
     if (old["ratio"] is None) is not (new["ratio"] is None):
         yield f"times are not compared: they were not measured {'in the baseline' if old['ratio'] is None else 'now'}"
+    elif old.get("probe") is None and new["probe"] is not None:
+        yield "times over the probe's are not compared: the baseline has none; record it again"
 
 
-def _slower(old: Data | None, new: Data | None, share: float) -> Iterator[str]:
+def _slower(old: Data | None, new: Data | None, share: float, base: str = "level off") -> Iterator[str]:
     if old is None or new is None:
         return
     # Two medians always differ; what counts is a difference that the spread within each does not explain.
     if new["median"] > (1 + share) * old["median"] and new["low"] > old["high"]:
-        yield f"slower: {_spread(old)} of level off before, {_spread(new)} now"
+        yield f"slower: {_spread(old)} of {base} before, {_spread(new)} now"
 
 
 def _spread(ratio: Data) -> str:
@@ -174,6 +182,9 @@ def lines(report: Report) -> Iterator[str]:
         old, new = verdict.ratio
         if old is not None and new is not None:
             yield f"  time over level off: {_spread(old)} before, {_spread(new)} now"
+        old, new = verdict.probe
+        if old is not None and new is not None:
+            yield f"  time over the probe's: {_spread(old)} before, {_spread(new)} now"
         yield from (f"  REGRESSION {text}" for text in verdict.regressions)
     count = len(report.regressions)
     yield f"{count} regression{'s' if count != 1 else ''}"
@@ -205,6 +216,7 @@ def as_data(report: Report) -> dict[str, Any]:
                 "ledger": ledger_diff.as_data(v.ledger),
                 "kernels": {name: list(change) for name, change in v.kernels.items()},
                 "ratio": list(v.ratio),
+                "probe": list(v.probe),
             }
             for v in report.verdicts
         ],

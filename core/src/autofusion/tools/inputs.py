@@ -13,6 +13,7 @@ import numpy as np
 from autofusion.errors import InputError, OptionError, nearest
 from autofusion.ir.graph import Graph
 from autofusion.ir.types import TensorType, of_array
+from autofusion.tools.indices import table_sizes
 
 
 def parse_shapes(specs: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -32,7 +33,8 @@ def parse_shapes(specs: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 
 def random_inputs(graph: Graph, shapes: Mapping[str, Sequence[int]], seed: int = 0) -> dict[str, np.ndarray]:
-    """Seeded inputs: floats uniform in [0, 1), integers 0 or 1, booleans true. Inputs with defaults are left out.
+    """Seeded inputs: floats uniform in [0, 1), booleans true, integers over the whole table that they index, or 0 or 1
+    if they are not seen to index one. Inputs with defaults are left out.
 
     Raises InputError if a dim is neither declared nor stated in ``shapes``.
     """
@@ -41,6 +43,7 @@ def random_inputs(graph: Graph, shapes: Mapping[str, Sequence[int]], seed: int =
         if name not in names:
             raise InputError(f"the model has no input '{name}'{nearest(name, names)}; it has {', '.join(names)}")
     generator = np.random.default_rng(seed)
+    tables = table_sizes(graph)
     made = {}
     for value in graph.inputs:
         if value.default is not None and value.name not in shapes:
@@ -57,7 +60,8 @@ def random_inputs(graph: Graph, shapes: Mapping[str, Sequence[int]], seed: int =
             )
         dims = tuple(int(d) for d in shape)  # type: ignore[arg-type]
         if type_.dtype.kind in "iu":
-            made[value.name] = generator.integers(0, 2, dims).astype(type_.dtype)
+            rows = min(tables.get(value.name, 2), np.iinfo(type_.dtype).max)
+            made[value.name] = np.asarray(generator.integers(0, rows, dims)).astype(type_.dtype)
         elif type_.dtype.kind == "b":
             made[value.name] = np.ones(dims, np.bool_)
         elif type_.dtype.kind == "O":

@@ -1,14 +1,15 @@
 """A baseline: what was decided, how exact it was and what it gained, for models that an upgrade must not harm.
 
 Times of another day or machine say nothing, so what is kept is the ratio to level off, both sides measured in turns,
-with the spread of the ratio over the turns. Errors are kept against level off (what the rules do) and, where the
-model's own framework is installed, against that (what the kernels do as well).
+with the spread of the ratio over the turns. Level off runs the same kernels, so it does not tell when those get slower:
+a fixed probe of the core's own is measured in the same turns, and the ratio to it is kept as well. Errors are kept
+against level off (what the rules do) and, where the model's own framework is installed, against that (what the kernels
+do as well).
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import statistics
 import time
@@ -16,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import autofusion
 from autofusion.errors import AutofusionError
@@ -26,9 +29,12 @@ from autofusion.tools import explain
 from autofusion.tools.baseline import planned
 from autofusion.tools.compare import compare
 from autofusion.tools.inputs import random_inputs
+from autofusion.tools.provenance import digest, provenance
 
 FORMAT = 1
 LEAST_TURNS = 7
+PROBE_SIDE = 128
+PROBE_BYTES = 8 << 20
 _BLOCK_SECONDS = 0.06
 _KEPT = ("rule", "verdict", "site", "nodes", "reason", "kind", "kernel", "stage")
 
@@ -49,6 +55,7 @@ def record(
         "core": autofusion.__version__,
         "packs": {r.dist: r.version for r in default_registry().records},
         "settings": {k: v for k, v in settings.items() if v not in (None, (), {}, "")},
+        "provenance": provenance(None, settings),
         "models": [measured(path, shapes, folder, seconds, settings) for path, shapes in models],
     }
 
@@ -63,7 +70,7 @@ def measured(path: Path, shapes: Shapes, folder: Path, seconds: float, settings:
     expected = _by_framework(path, feeds, settings)
     if expected is not None and set(expected) >= set(outputs):
         errors["framework"] = asdict(compare(outputs, {name: expected[name] for name in outputs}))
-    data = explain.as_data(full)
+    data, run = explain.as_data(full), functools.partial(full.run, feeds)
     return {
         "model": os.path.relpath(path, folder),
         "digest": digest(path),
@@ -74,18 +81,10 @@ def measured(path: Path, shapes: Shapes, folder: Path, seconds: float, settings:
         "records": [{k: r[k] for k in _KEPT if k in r} for r in data["records"]],
         "kernels": kernels(full),
         "errors": errors,
-        "ratio": ratio(functools.partial(full.run, feeds), functools.partial(off.run, feeds), seconds),
+        **dict(
+            zip(("ratio", "probe"), ratios(run, (functools.partial(off.run, feeds), Probe()), seconds), strict=True)
+        ),
     }
-
-
-def digest(path: Path) -> str:
-    """SHA-256 of a model file, or of all files of a folder."""
-    found = hashlib.sha256()
-    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-        if file.is_file():
-            found.update(file.relative_to(path).as_posix().encode() if path.is_dir() else b"")
-            found.update(file.read_bytes())
-    return found.hexdigest()
 
 
 def kernels(session: Session) -> dict[str, str]:
@@ -108,19 +107,42 @@ def _by_framework(path: Path, feeds: Mapping[str, Any], settings: Mapping[str, A
         return None
 
 
-def ratio(run: Run, base: Run, seconds: float) -> dict[str, Any] | None:
-    """Time of ``run`` over that of ``base``, in turns for about ``seconds``: median and quartiles over the turns."""
+class Probe:
+    """A fixed piece of work without kernel packs: a matrix product that fits a core's cache, a copy that does not."""
+
+    def __init__(self) -> None:
+        self._factor = np.linspace(-1.0, 1.0, PROBE_SIDE * PROBE_SIDE, dtype=np.float32).reshape(PROBE_SIDE, PROBE_SIDE)
+        self._product = np.empty_like(self._factor)
+        self._source = np.ones(PROBE_BYTES, np.uint8)
+        self._copy = np.empty_like(self._source)
+
+    def __call__(self) -> None:
+        np.matmul(self._factor, self._factor, out=self._product)
+        np.copyto(self._copy, self._source)
+
+
+def ratios(run: Run, bases: Sequence[Run], seconds: float) -> list[dict[str, Any] | None]:
+    """Time of ``run`` over that of each of ``bases``, in turns for about ``seconds``; None for each if that is 0.
+
+    Median and quartiles are over the turns.
+    """
     if seconds <= 0:
-        return None
-    count = {id(r): max(1, int(_BLOCK_SECONDS / _warm(r))) for r in (run, base)}
-    ratios: list[float] = []
+        return [None] * len(bases)
+    counts = [max(1, int(_BLOCK_SECONDS / _warm(r))) for r in (*bases, run)]
+    found: list[list[float]] = [[] for _ in bases]
     end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(ratios) < LEAST_TURNS:
-        first = _block(base, count[id(base)])
-        second = _block(run, count[id(run)])
-        ratios.append(second / first)
-    low, median, high = statistics.quantiles(ratios, n=4)
-    return {"median": median, "low": low, "high": high, "turns": len(ratios)}
+    turns = 0
+    while time.perf_counter() < end or turns < LEAST_TURNS:
+        *before, own = [_block(r, count) for r, count in zip((*bases, run), counts, strict=True)]
+        for kept, base in zip(found, before, strict=True):
+            kept.append(own / base)
+        turns += 1
+    return [_summary(kept) for kept in found]
+
+
+def _summary(some: Sequence[float]) -> dict[str, Any]:
+    low, median, high = statistics.quantiles(some, n=4)
+    return {"median": median, "low": low, "high": high, "turns": len(some)}
 
 
 def _warm(run: Run) -> float:

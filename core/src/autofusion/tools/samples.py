@@ -12,21 +12,30 @@ import numpy as np
 from autofusion.errors import InputError
 from autofusion.ir.graph import Graph
 from autofusion.ir.types import TensorType
+from autofusion.tools.indices import table_sizes
 from autofusion.tools.inputs import load_npz, random_inputs
 
 LARGE = "large"
+NOT_A_NUMBER = "not a number"
+WIDE = "wide integers"
+WIDEST = 8
+"""Wide integers are smaller than this: they may be sizes of what the model makes."""
 LARGEST = 100.0
 """Standard deviation of large numbers: e to the power of them is beyond single precision."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """``inputs`` by name, and what a data set says about them; ``optional`` samples may not suit the model."""
+    """``inputs`` by name, and what a data set says about them; ``optional`` samples may not suit the model.
+
+    ``clean`` is False for made-up inputs that are not finite.
+    """
 
     name: str
     inputs: Mapping[str, np.ndarray]
     targets: Mapping[str, np.ndarray] = field(default_factory=dict)
     optional: bool = False
+    clean: bool = True
 
     @property
     def shapes(self) -> dict[str, list[int]]:
@@ -77,20 +86,29 @@ def open_data(path: Path, graph: Graph) -> DataSet:
 def made_up(graph: Graph, shapes: Mapping[str, Sequence[int]], seed: int = 0) -> list[Sample]:
     """Made-up samples: numbers in [0, 1), normal ones (half of them negative), and what a model may not take.
 
-    Those are optional: sizes of the other parity (open dims beyond the first), a batch of two (if the first dim of an
-    input is open, and 1), and large numbers with zeros of both signs among them.
+    Those are optional: sizes of the other parity (open dims beyond the first), a batch of two and of three (if the
+    first dim of an input is open, and 1), integers up to WIDEST where they are not indices of a known table, large
+    numbers with zeros of both signs among them, and NaN here and there.
     """
     usual = random_inputs(graph, shapes, seed)
-    samples = [Sample("uniform", usual), Sample("normal", _normal(usual, seed + 1))]
+    samples = [Sample("uniform", usual), Sample("normal", _normal(random_inputs(graph, shapes, seed + 1), seed + 1))]
     for name, changed in (
         ("other sizes", _other_parity(graph, shapes)),
-        ("batch of two", _batch_of_two(graph, shapes)),
+        ("batch of two", _batch(graph, shapes, 2)),
+        ("batch of three", _batch(graph, shapes, 3)),
     ):
         if changed != {name: tuple(shape) for name, shape in shapes.items()}:
             inputs = _normal(random_inputs(graph, changed, seed + 2), seed + 2)
             samples.append(Sample(name, inputs, optional=True))
+    tables = table_sizes(graph)
+    others = [n for n, array in usual.items() if array.dtype.kind in "iu" and n not in tables]
+    if others:
+        generator = np.random.default_rng(seed + 5)
+        wide = {n: np.asarray(generator.integers(0, WIDEST, usual[n].shape)).astype(usual[n].dtype) for n in others}
+        samples.append(Sample(WIDE, usual | wide, optional=True))
     if any(_is_float(array) for array in usual.values()):
         samples.append(Sample(LARGE, _large(usual, seed + 3), optional=True))
+        samples.append(Sample(NOT_A_NUMBER, _with_nan(usual, seed + 4), optional=True, clean=False))
     return samples
 
 
@@ -105,8 +123,8 @@ def disturbed(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def overflows(sample: Sample, outputs: Mapping[str, Any]) -> bool:
-    """True for the sample of large numbers if the reference itself gets NaN or infinity of them: nothing to compare."""
-    if sample.name != LARGE:
+    """True for a sample of large numbers if the reference itself gets NaN or infinity of them: nothing to compare."""
+    if sample.name not in (LARGE, WIDE):
         return False
     floats = (a for a in outputs.values() if isinstance(a, np.ndarray) and _is_float(a))
     return not all(np.isfinite(array.astype(np.float64)).all() for array in floats)
@@ -114,7 +132,10 @@ def overflows(sample: Sample, outputs: Mapping[str, Any]) -> bool:
 
 def _normal(inputs: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
     generator = np.random.default_rng(seed)
-    return {n: generator.standard_normal(a.shape).astype(a.dtype) if _is_float(a) else a for n, a in inputs.items()}
+    return {
+        n: np.asarray(generator.standard_normal(a.shape)).astype(a.dtype) if _is_float(a) else a
+        for n, a in inputs.items()
+    }
 
 
 def _large(inputs: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
@@ -129,12 +150,21 @@ def _large(inputs: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]
     return made
 
 
+def _with_nan(inputs: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
+    """Normal numbers, one in a hundred of them (one at least) NaN."""
+    made, generator = _normal(inputs, seed), np.random.default_rng(seed)
+    for array in made.values():
+        if _is_float(array) and array.size:
+            array.reshape(-1)[generator.integers(0, array.size, 1 + array.size // 100)] = np.nan
+    return made
+
+
 def _is_float(array: np.ndarray) -> bool:
     return array.dtype.kind == "f" or (array.dtype.kind == "V" and "float" in array.dtype.name)
 
 
-def _batch_of_two(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
-    """The shapes with 2 where the first dim of an input is open and 1, and wherever else that dim's symbol is."""
+def _batch(graph: Graph, shapes: Mapping[str, Sequence[int]], size: int) -> dict[str, tuple[int, ...]]:
+    """The shapes with ``size`` where the first dim of an input is open and 1, and wherever its symbol is."""
     declared = {v.name: v.type.shape or () for v in graph.inputs if isinstance(v.type, TensorType)}
     single = {n: dims[0] for n, dims in declared.items() if n in shapes and dims and shapes[n][0] == 1}
     symbols = {dim for dim in single.values() if isinstance(dim, str)}
@@ -142,8 +172,8 @@ def _batch_of_two(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> dict[str
     made = {}
     for name, shape in shapes.items():
         wanted = declared.get(name, ())
-        dims = [2 if want in symbols and d == 1 else int(d) for want, d in zip(wanted, shape, strict=False)]
-        made[name] = (2, *dims[1:]) if name in unnamed else tuple(dims) if wanted else tuple(shape)
+        dims = [size if want in symbols and d == 1 else int(d) for want, d in zip(wanted, shape, strict=False)]
+        made[name] = (size, *dims[1:]) if name in unnamed else tuple(dims) if wanted else tuple(shape)
     return made
 
 

@@ -2,7 +2,8 @@
 
 Every run is a child process with a time limit. Places are taken in the order of their rules, so that halving them
 decides between rules first and between places of a rule then; whether the rule or the kernel there is to blame shows
-where the failure is seen: a kernel whose result differs from its own node's meaning, or that was running at the end.
+where the failure is seen (a kernel whose result differs from its own node's meaning, or that was running at the end),
+or in one more run of the same places on the reference kernels.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from autofusion.tools.metrics import FUNCTION, NAMES
 __all__ = ["Culprit", "Report", "bisect", "lines"]
 
 VERIFY = "verify"
+NOTHING_FAILS = "nothing fails with everything on"
 TIMEOUT = 120.0
 _RUNNING = re.compile(r"running (\S+) at '(.*)'")
 _CASE = re.compile(r"\(case ([^()]*)\)")
@@ -48,6 +50,8 @@ class Culprit:
     needs: tuple[Unit, ...] = ()
     everywhere: bool = False
     reproducer: Reproducer | None = None
+    version: str = ""
+    """Of the kernel's pack."""
 
     @property
     def switch(self) -> str:
@@ -69,6 +73,7 @@ class Culprit:
             "nodes": [list(u.nodes) for u in self.units],
             "needs": [u.switch for u in self.needs],
             "kernel": self.kernel,
+            "version": self.version,
             "everywhere": self.everywhere,
             "what": self.what,
             "switch": self.switch,
@@ -189,13 +194,14 @@ class _Bisection:
     def run(self) -> Report:
         first = self.runs.outcome(Variant(), self.looks, what="everything on")
         if not first.kind:
-            return self._report((), "nothing fails with everything on")
+            return self._report((), NOTHING_FAILS)
         kind = first.kind
         self.kernels = {node: s["kernel"] for s in first.steps for node in s["nodes"]}
         family = {OUTPUTS, REPEATS} if kind in (OUTPUTS, REPEATS) else {kind}
         looks = [look for look in self.looks if look in family] if kind in LOOKS else self.looks
         doubtful = self.runs.request.against != "level-off" or kind not in (OUTPUTS, SITES, SPEED, *_ENDED)
-        if doubtful or any(p["step"] == REPEATS for p in first.problems):
+        # Level off runs the same kernels of ordinary operators, so those are wrong there as well.
+        if doubtful or any(p["step"] == REPEATS or not p["fused"] for p in first.problems):
             base = self.runs.outcome(Variant(level="off"), looks, what="level off")
             if base.kind in family:
                 return self._kernels_alone(base, looks, family)
@@ -233,7 +239,9 @@ class _Bisection:
         blamed: dict[Place, str] = {}
 
         def related(other: Place, one: Place) -> bool:
-            kernel = blamed.setdefault(one, self._blame(at([one]), one))
+            if one not in blamed:
+                blamed[one] = self._blame(at([one]), one, looks, family)
+            kernel = blamed[one]
             if kernel:
                 return any(self.kernels.get(u.site) == kernel for u in other)
             return bool({u.rule for u in other} & {u.rule for u in one})
@@ -243,7 +251,7 @@ class _Bisection:
         for core, everywhere in every_culprit(places, lambda some: at(some).kind in family, related, suspects):
             units = [u for place in core for u in place]
             outcome = at(core)
-            kernel = self._blame(outcome, units)
+            kernel = self._blame(outcome, units, looks, family)
             needs: tuple[Unit, ...] = ()
             if kernel:
                 guilty = self._fused_for(kernel, outcome, units)
@@ -253,7 +261,8 @@ class _Bisection:
                     outcome = applied(units)
                 guilty, needs = self._guilty(units, applied([units[-1]]) if len(units) > 1 else outcome)
             kind, what = (outcome.kind, outcome.what) if outcome.kind else (first.kind, first.what)
-            culprit = Culprit(kind, guilty, kernel, what, needs, everywhere)
+            version = _version(kernel, outcome)
+            culprit = Culprit(kind, guilty, kernel, what, needs, everywhere, version=version)
             switches = tuple(u.switch for u in units)
             culprits.append(self._reproduced(culprit, units, Variant(only_sites=switches), len(culprits)))
         return self._report(culprits)
@@ -267,9 +276,39 @@ class _Bisection:
         of_node = {node: place for place in places for unit in place for node in (unit.site, *unit.nodes)}
         return list(dict.fromkeys(of_node[name] for name in names if name in of_node))
 
-    def _blame(self, outcome: Outcome, core: Sequence[Unit]) -> str:
-        """The kernel that is to blame for a failure with only ``core`` applied, or an empty string: the rule is."""
+    def _blame(self, outcome: Outcome, core: Sequence[Unit], looks: list[str], family: set[str]) -> str:
+        """The kernel that is to blame for a failure with only ``core`` applied, or an empty string: the rule is.
+
+        Where no kernel was seen to be wrong, one more run tells: the same places on the reference kernels. What still
+        fails then is the rule's; runs that differ cannot be a rule's, so the kernels elsewhere are tried for those.
+        """
         nodes = {node for unit in core for node in (unit.site, *unit.nodes)}
+        seen = self._seen_to_fail(outcome, nodes)
+        if seen or not outcome.kind or SPEED in family:
+            return seen
+        steps = [s for s in outcome.steps if not s["oracle"]]
+        here, everywhere = (
+            list(dict.fromkeys((str(s["kernel"]), str(s["site"])) for s in some))
+            for some in ([s for s in steps if nodes & {s["site"], *s["nodes"]}], steps)
+        )
+        sites = tuple(u.switch for u in core)
+        what = f"{len(core)} rules at the same places"
+
+        def fails(some: Sequence[tuple[str, str]]) -> bool:
+            """Whether it fails with the kernels ``some`` of ``tried``, and the reference kernels for the others."""
+            off = {f"{kernel.partition(':')[0]}@{site}" for kernel, site in tried if (kernel, site) not in some}
+            variant = Variant(only_sites=sites, disable_kernels=tuple(sorted(off)))
+            told = f"{what}, on the reference kernels" if not some else f"{what}, {len(some)} kernels of {len(tried)}"
+            return self.runs.outcome(variant, looks, what=told).kind in family
+
+        for tried in (here, everywhere) if outcome.kind == REPEATS else (here,):
+            if tried and not fails(()):
+                return minimal_failing(tried, fails)[-1][0]
+        return ""
+
+    @staticmethod
+    def _seen_to_fail(outcome: Outcome, nodes: set[str]) -> str:
+        """The kernel at ``nodes`` that was seen to be wrong, or that was running at the end; else an empty string."""
         for problem in outcome.problems:
             if problem["kernel"] and nodes & set(problem["nodes"]):
                 return str(problem["kernel"])
@@ -322,7 +361,9 @@ class _Bisection:
             return self._report((), f"it fails at level off, on the reference kernels alone: {base.what}")
         culprits: list[Culprit] = []
         for core, everywhere in every_culprit(units, fails, lambda a, b: a.kernel == b.kernel):
-            culprit = Culprit(base.kind, tuple(core), core[-1].kernel, base.what, everywhere=everywhere)
+            kernel = core[-1].kernel
+            version = _version(kernel, base)
+            culprit = Culprit(base.kind, tuple(core), kernel, base.what, everywhere=everywhere, version=version)
             culprits.append(self._reproduced(culprit, core, Variant(level="off"), len(culprits)))
         return self._report(culprits)
 
@@ -407,6 +448,10 @@ class _Bisection:
         return culprit
 
 
+def _version(kernel: str, outcome: Outcome) -> str:
+    return next((str(s["version"]) for s in outcome.steps if s["kernel"] == kernel), "")
+
+
 def lines(report: Report) -> list[str]:
     """The report as text."""
     result = list(report.log)
@@ -417,7 +462,8 @@ def lines(report: Report) -> list[str]:
         places = " and ".join(f"'{u.site}'" for u in culprit.units if u.site)
         rules = " with ".join(dict.fromkeys(u.label or u.rule for u in culprit.units if u.rule))
         if culprit.kernel:
-            result.append(f"kernel {culprit.kernel} at {places}" + (f", fused by {rules}" if rules else ""))
+            version = f" (version {culprit.version})" if culprit.version else ""
+            result.append(f"kernel {culprit.kernel}{version} at {places}" + (f", fused by {rules}" if rules else ""))
         else:
             result.append(f"rule {rules}" + (f" at {places}" if places else ""))
         result.append(f"  {culprit.kind}: {culprit.what}")

@@ -18,6 +18,7 @@ import numpy as np
 import autofusion
 from autofusion.fusion.ledger import Verdict
 from autofusion.ir.graph import Graph
+from autofusion.offers.guard import guarded
 from autofusion.plugins.registry import default_registry
 from autofusion.runtime.session import Session
 from autofusion.tools.child import Progress
@@ -25,7 +26,7 @@ from autofusion.tools.metrics import make_metric
 from autofusion.tools.samples import DataSet, Sample, disturbed, made_up, open_data, overflows
 from autofusion.tools.verify.exact import exact_session, widened
 from autofusion.tools.verify.job import compiled, reference_run
-from autofusion.tools.verify.outputs import compare_outputs, same_bits
+from autofusion.tools.verify.outputs import NOWHERE, compare_outputs, same_bits
 from autofusion.tools.verify.sites import SiteChecker, site_name
 from autofusion.tools.verify.speed import lastingly_slow
 from autofusion.tools.verify.tolerance import Tolerances
@@ -198,10 +199,21 @@ class _Run:
 
     # ---- looking -----------------------------------------------------------------------------------------------
 
-    def _problem(self, step: str, where: str, what: str, kernel: str = "", nodes: tuple[str, ...] = ()) -> None:
+    def _problem(
+        self, step: str, where: str, what: str, kernel: str = "", nodes: tuple[str, ...] = (), fused: bool = True
+    ) -> None:
         self.found["problems"].append(
-            {"step": step, "where": where, "what": what, "kernel": kernel, "nodes": list(nodes)}
+            {"step": step, "where": where, "what": what, "kernel": kernel, "nodes": list(nodes), "fused": fused}
         )
+
+    def _quarantined(self, variant: Session) -> None:
+        """A kernel that was quarantined while the variant ran is the cause of whatever came of it."""
+        for pack in map(guarded, variant.context.kernel_packs):
+            for kernel, reason in pack.quarantine_reasons.items():
+                steps = [s for s in self.found["steps"] if s["kernel"] == f"{pack.name}:{kernel}"]
+                for step in [s for s in steps if f"'{s['site']}'" in reason] or steps:
+                    what, nodes = f"quarantined: {reason}", tuple(step["nodes"])
+                    self._problem(REPEATS, step["site"], what, step["kernel"], nodes, bool(step["rule"]))
 
     def _runs(self, variant: Session, samples: list[Sample], expected: dict[str, Any]) -> None:
         looks = set(self.request.looks)
@@ -227,13 +239,18 @@ class _Run:
                 self._problem(REPEATS, name, f"{different} of {self.request.repeats} runs gave other outputs")
             if OUTPUTS in looks:
                 exact = expected["exact"].get(name)
-                for row in compare_outputs(first, expected["outputs"][name], exact, self.tolerances):
-                    if row["reason"]:
+                excuse = self.request.against != "framework"
+                rows = compare_outputs(
+                    first, expected["outputs"][name], exact, self.tolerances, excuse=excuse, clean=sample.clean
+                )
+                for row in rows:
+                    if row["reason"] and row["reason"] != NOWHERE:  # no variant could mend that
                         self._problem(OUTPUTS, row["output"], f"{row['reason']} (case {name})")
         for result in checker.results.values():
             if result.reason:
                 what = f"{result.reason} (case {result.case or 'any'})"
-                self._problem(SITES, result.site, what, result.kernel, result.nodes)
+                self._problem(SITES, result.site, what, result.kernel, result.nodes, result.fused)
+        self._quarantined(variant)
 
     def _speed(self, source: Graph, variant: Session, sample: Sample) -> None:
         self.progress("compiling at level off")

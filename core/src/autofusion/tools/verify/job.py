@@ -17,6 +17,7 @@ import autofusion
 from autofusion.errors import AutofusionError, InputError, OptionError, nearest
 from autofusion.frontends.contract import LoadOptions
 from autofusion.ir.graph import Graph
+from autofusion.offers.guard import guarded
 from autofusion.plugins.records import Status
 from autofusion.plugins.registry import Registry, default_registry
 from autofusion.runtime.session import Session
@@ -24,8 +25,9 @@ from autofusion.tools.child import Progress
 from autofusion.tools.compare import compare
 from autofusion.tools.metrics import Metric, make_metric
 from autofusion.tools.samples import DataSet, Sample, disturbed, made_up, open_data, overflows
+from autofusion.tools.verify.constants import Constants
 from autofusion.tools.verify.exact import book_session, exact_session, widened
-from autofusion.tools.verify.outputs import compare_outputs, far_from_exact, nowhere_finite, same_bits
+from autofusion.tools.verify.outputs import compare_outputs, is_far, judge_far, notes_of, same_bits
 from autofusion.tools.verify.sites import SiteChecker
 from autofusion.tools.verify.speed import lastingly_slow, slow_sites
 from autofusion.tools.verify.suspect import first_deviation
@@ -103,6 +105,10 @@ class _Verification:
         self.request, self.progress = request, progress
         self.tolerances = Tolerances(request.tolerances or {})
         self.kept = 0.0
+        self.exact_outputs: dict[str, Mapping[str, Any]] = {}
+        """Of the last sample that every model takes, by its name."""
+        self.sessions: list[Session] = []
+        """Those that run what is verified, or what it is compared with."""
         self.data: dict[str, Any] = {
             "model": request.model,
             "against": request.against,
@@ -111,6 +117,8 @@ class _Verification:
             "sites": [],
             "outputs": [],
             "repeats": [],
+            "constants": [],
+            "quarantined": [],
             "speed": [],
             "metrics": [],
             "notes": [],
@@ -124,12 +132,15 @@ class _Verification:
         settings = request.settings
         names = {k: tuple(settings.get(k) or ()) for k in ("inputs", "outputs")}
         source = autofusion.load(request.model, inputs=names["inputs"], outputs=names["outputs"])
+        constants = Constants()
+        constants.look(source)
         progress("compiling at level off")
         # Rule switches mean nothing at level off, kernel switches do: both sides run without what is switched off.
         off = compiled(source, settings, level="off")
         reference = reference_run(request.against, Path(request.model), names, off, registry)
         progress("compiling")
         full = compiled(source, settings)
+        self.sessions = [full, off]
         self.data["notes"] += not_loaded(registry)
         self.data |= {"level": full.context.options.level.name.lower(), "threads": full.context.target.threads}
         dataset = open_data(Path(request.data), source) if request.data else None
@@ -142,10 +153,15 @@ class _Verification:
         self._keep(checker)
         for sample in samples:
             exact = self._case(sample, full, off, reference, exact, checker)
+            for stage in (*full.stages, *off.stages):
+                constants.look(stage.runner.plan.graph)
+        self._one_thread(source, full, samples, reference)
+        self.data["constants"] = constants.changed()
         if request.speed and request.settings.get("level") != "off":
             self._speed(full, off, samples[0])
         if dataset is not None and request.metrics:
             self._metrics(dataset, full, reference)
+        self._keep()
         return self.data
 
     def _exact(self, source: Graph, registry: Registry) -> Session | None:
@@ -164,6 +180,11 @@ class _Verification:
         return made_up(source, {n: tuple(s) for n, s in request.shapes.items()}, request.seed)
 
     def _keep(self, checker: SiteChecker | None = None) -> None:
+        self.data["quarantined"] = [
+            {"kernel": f"{pack.name}:{kernel}", "version": pack.version, "reason": reason}
+            for pack in {id(p): p for session in self.sessions for p in session.context.kernel_packs}.values()
+            for kernel, reason in guarded(pack).quarantine_reasons.items()
+        ]
         if checker is not None:
             self.data["sites"] = [r.data() for r in checker.results.values()]
         self.progress.keep(self.data)
@@ -210,6 +231,7 @@ class _Verification:
             progress(f"{name}: run in double precision")
             try:
                 precise = exact.run({n: widened(np.asarray(v)) for n, v in sample.inputs.items()})
+                self.exact_outputs = {name: precise} if not sample.optional else self.exact_outputs
             except Exception as error:  # an operator that exists in single precision only
                 data["notes"].append(f"no run in double precision: {type(error).__name__}: {error}")
                 exact = None
@@ -227,14 +249,7 @@ class _Verification:
             progress(f"{name}: run {number + 1}")
             got = full.run(sample.inputs)
             different += not same_bits(got, outputs)
-        rows = compare_outputs(got, expected, precise, self.tolerances)
-        data["outputs"] += [{"case": name} | row for row in rows]
-        data["notes"] += [f"{name}: {note}" for row in rows if (note := far_from_exact(row))]
-        data["notes"] += [
-            f"{name}: output {n} is nowhere finite in the reference, so no number of it was compared"
-            for n, array in expected.items()
-            if nowhere_finite(array)
-        ]
+        rows = self._compared(sample, name, got, expected, precise, off.source)
         data["repeats"].append({"case": name, "runs": self.request.repeats, "different": different})
         if any(row["reason"] for row in rows):
             progress(f"{name}: looking for the first value that deviates")
@@ -243,6 +258,43 @@ class _Verification:
                 data["notes"].append(f"{name}: {found}")
         self._keep(checker)
         return exact
+
+    def _compared(
+        self,
+        sample: Sample,
+        case: str,
+        got: Mapping[str, Any],
+        expected: Mapping[str, Any],
+        exact: Mapping[str, Any] | None,
+        source: Graph,
+    ) -> list[dict[str, Any]]:
+        """Judge the outputs of one run; the rows are kept."""
+        against = self.request.against
+        rows = compare_outputs(got, expected, exact, self.tolerances, excuse=against != "framework", clean=sample.clean)
+        far = [row for row in rows if is_far(row)] if against == "level-off" else []
+        if far and exact is not None:
+            self.progress(f"{case}: run on the reference kernels")
+            plain = book_session(source).run(sample.inputs)
+            for row in far:
+                row["reason"] = judge_far(row, plain[row["output"]], exact[row["output"]])
+        self.data["outputs"] += [{"case": case} | row for row in rows]
+        self.data["notes"] += [f"{case}: {note}" for row in rows if not row["reason"] for note in notes_of(row)]
+        return rows
+
+    def _one_thread(self, source: Graph, full: Session, samples: list[Sample], reference: Run) -> None:
+        """Run the last of the samples that every model takes with one thread: kernels may be other ones then."""
+        if full.context.target.threads == 1:
+            return
+        sample = [s for s in samples if not s.optional][-1]
+        case = f"{sample.name}, one thread"
+        self.progress(f"{case}: compiling")
+        alone = compiled(source, self.request.settings, threads=1)
+        self.sessions.append(alone)
+        self.progress(f"{case}: run")
+        got, expected = alone.run(sample.inputs), reference(sample.inputs)
+        exact = self.exact_outputs.get(sample.name)
+        self._compared(sample, case, got, expected, exact, source)
+        self._keep()
 
     def _disturb(self, full: Session, sample: Sample) -> None:
         """Run on something else in between: a kernel that leaves something behind shows in the run that follows."""

@@ -14,8 +14,8 @@ SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something beyond its threshold: the step (``sites``, ``outputs``, ``repeats``, ``speed``, ``metrics``, or how the
-    run ended), where, and what.
+    """Something beyond its threshold: the step (``sites``, ``outputs``, ``repeats``, ``constants``, ``quarantined``,
+    ``speed``, ``metrics``, or how the run ended), where, and what.
     """
 
     step: str
@@ -65,6 +65,11 @@ def _problems(data: Mapping[str, Any], metric_tolerance: float) -> Iterator[Prob
         if row["different"]:
             what = f"{row['different']} of {row['runs']} runs on the same inputs gave other outputs"
             yield Problem("repeats", row["case"], what)
+    for name in data.get("constants", ()):
+        yield Problem("constants", name, "its bytes changed while the model ran: a kernel writes into its operands")
+    for row in data.get("quarantined", ()):
+        what = f"quarantined, and other kernels took its place: {row['reason']} (version {row['version']})"
+        yield Problem("quarantined", row["kernel"], what)
     for row in data.get("speed", ()):
         if row["reason"]:
             yield Problem("speed", row["site"], f"{row['reason']} ({row['rule']} by {row['kernel']})")

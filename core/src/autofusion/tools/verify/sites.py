@@ -1,6 +1,7 @@
 """Step 1: every fused site on its own. The kernel's result against its body by the reference kernels, on real operands.
 
-The production plan runs, and each step is judged as it passes, in tails and control-flow bodies too. Passes are
+The production plan runs, and each step is judged as it passes, in tails and control-flow bodies too. Ordinary steps
+are judged as well, unless a reference kernel runs them: level off runs the same kernels, so it cannot tell. Passes are
 repeated: the same operands must give the same bits, or the kernel depends on something that it should not.
 """
 
@@ -14,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from autofusion.errors import AutofusionError
-from autofusion.ir.graph import FUSED, Node
+from autofusion.ir.graph import FUSED, Graph, Node
 from autofusion.kernels.evaluation import reference_pack
 from autofusion.lowering.plan import Step
+from autofusion.numerics import Numerics
 from autofusion.runtime.executor import Stage
 from autofusion.runtime.session import Session
 from autofusion.tools.verify.exact import Book, body_of
-from autofusion.tools.verify.tolerance import EQUAL, Judged, Tolerances, judge, perturbed
+from autofusion.tools.verify.tolerance import EQUAL, Judged, Tolerances, judge, judge_bits, perturbed
 
 UNSTABLE = "the same operands gave different results in different runs"
 
@@ -79,8 +81,8 @@ def site_name(node: Node) -> str:
 
 @dataclass(slots=True)
 class SiteChecker:
-    """Judges the steps of a session's runs. ``all_steps`` judges ordinary steps as well as fused ones; ``nodes``,
-    unless None, only those that stand for one of these source nodes.
+    """Judges the steps of a session's runs. ``all_steps`` judges those of reference kernels as well; ``nodes``, unless
+    None, only those that stand for one of these source nodes.
     """
 
     session: Session
@@ -117,8 +119,10 @@ class SiteChecker:
         return stage.join(results)
 
     def _concerns(self, step: Step) -> bool:
-        if step.is_reorder or not (self.all_steps or step.node.op == FUSED):
+        if step.is_reorder or not (self.all_steps or step.node.op == FUSED or not step.pack.oracle):
             return False
+        if step.node.op != FUSED and any(isinstance(a, Graph) for a in step.node.attrs.values()):
+            return False  # what runs in a body of control flow is judged there
         return self.nodes is None or not self.nodes.isdisjoint(step.node.origin or (step.node.name,))
 
     def _announce(self, steps: Sequence[Step], number: int) -> None:
@@ -171,6 +175,8 @@ class SiteChecker:
         for value, got, want, precise, other in zip(step.node.outputs, results, plain, exact, moved, strict=True):
             if value.use_count and isinstance(got, np.ndarray):
                 judged = judge(got, want, precise, other, self.tolerances, step.offer.numerics, clean)
+                if step.offer.numerics is self.session.context.options.numerics is Numerics.EXACT and judged.fine:
+                    judged = judge_bits(got, want, judged)
                 if judged.share > found.judged.share:
                     found.judged, found.case = judged, self._case
 
