@@ -16,8 +16,7 @@ from autofusion.tools import baseline, explain
 
 @pytest.fixture(scope="module")
 def session() -> Session:
-    # Without the rule that would take the pooling in: it stays a node that no rule found a site with.
-    return af.compile(network(), threads=1, disable=["pointwise.reduction"])
+    return af.compile(network(), threads=1)
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +72,9 @@ def test_the_whole_model_as_text(session: Session, off: Session) -> None:
     assert "fused, by predicted gain (2):" in text
     assert "first + swish.add + swish.clip + swish.mul + swish.div" in text
     assert "1x pointwise.hard_swish@" in text
-    assert "illegal at 'branch': Conv 'branch' -> Relu 'kept': 'branch' is also used by GlobalAveragePool" in text
+    assert "illegal at 'branch': Conv 'branch' -> Relu 'kept': 'branch' is also used by GlobalLpPool" in text
     assert "at fault: 'pooled'" in text
-    assert "would fuse if GlobalAveragePool 'pooled' did not use 'branch', or could join" in text
+    assert "would fuse if GlobalLpPool 'pooled' did not use 'branch', or could join" in text
     assert "cpu:pointwise.operator" in text
 
 
@@ -100,7 +99,7 @@ def test_a_node_says_what_is_beside_it(session: Session) -> None:
     lines = explain.node(session, "branch")
     at = lines.index("  beside it are:")
     assert lines[at + 1].strip().endswith("from Fused conv 'first'")
-    assert {"Fused pointwise 'kept'", "GlobalAveragePool 'pooled'"} == set(lines[at + 2].split(" for ")[1].split(", "))
+    assert {"Fused pointwise 'kept'", "GlobalLpPool 'pooled'"} == set(lines[at + 2].split(" for ")[1].split(", "))
 
 
 def test_each_kernel_that_lost_is_named_once(session: Session) -> None:

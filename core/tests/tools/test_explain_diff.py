@@ -40,17 +40,17 @@ def test_nothing_differs_from_itself(full: Data) -> None:
 def test_everything_is_gained_from_level_off(full: Data) -> None:
     found = ledger_diff.diff(ledger(level="off"), full)
     assert sites(found.gained) == sites(ledger_diff.diff(full, ledger(level="off")).lost)
-    assert set(sites(found.gained)) == {"first", "pooled"} and not found.changed and not found.lost
+    assert set(sites(found.gained)) == {"first", "gate"} and not found.changed and not found.lost
     assert sites(found.rewrites_gained) == ["swish.div"]
     assert sites(found.verdicts) == ["branch"]
     assert found.predicted[0] > found.predicted[1] > 0
 
 
 def test_a_site_that_a_switch_took_says_which(full: Data) -> None:
-    found = ledger_diff.diff(full, ledger(disable_sites=["pooled", "gate"]))
-    assert sites(found.lost) == ["pooled"] and sites(found.gained) == []
+    found = ledger_diff.diff(full, ledger(disable_sites=["gate"]))
+    assert sites(found.lost) == ["gate"] and sites(found.gained) == []
     text = "\n".join(ledger_diff.lines(found))
-    assert "lost (1):" in text and "disabled: site switch 'pooled'" in text
+    assert "lost (1):" in text and "disabled: site switch 'gate'" in text
 
 
 def test_a_site_whose_nodes_are_fused_elsewhere_has_moved_and_is_not_lost(full: Data) -> None:
@@ -77,7 +77,7 @@ def test_a_new_version_is_one_line_for_all_its_sites(full: Data) -> None:
     for record in newer["records"]:
         record["rule"] = record["rule"].replace("@0.1.0", "@0.2.0")
     found = ledger_diff.diff(full, newer)
-    assert set(sites(found.changed)) == {"first", "pooled"}
+    assert set(sites(found.changed)) == {"first", "gate"}
     assert not (found.lost or found.gained or found.rewrites_lost or found.rewrites_gained or found.verdicts)
     lines = ledger_diff.lines(found)
     assert any("1 site: rule conv.activation@0.1.0 -> conv.activation@0.2.0 (first)" in line for line in lines)
@@ -103,7 +103,7 @@ def test_times_alone_change_nothing(full: Data) -> None:
 def test_the_difference_is_json(full: Data) -> None:
     data = json.loads(json.dumps(ledger_diff.as_data(ledger_diff.diff(ledger(level="off"), full))))
     assert data["is_empty"] is False
-    assert {c["site"] for c in data["gained"]} == {"first", "pooled"}
+    assert {c["site"] for c in data["gained"]} == {"first", "gate"}
 
 
 def test_long_lists_are_cut_in_the_text_alone(full: Data) -> None:

@@ -32,7 +32,7 @@ def network(batch: int | str = 1, size: int = 16) -> Graph:
     h = node("Div", "swish.div", node("Mul", "swish.mul", h, gate), constant(6))
     c = conv("branch", h)
     kept = node("Relu", "kept", c)
-    pooled = node("GlobalAveragePool", "pooled", c)
+    pooled = node("GlobalLpPool", "pooled", c)
     graph.add_output(node("Mul", "gate", kept, node("Sigmoid", "sigmoid", pooled)), "y")
     infer_graph(graph)
     return graph
