@@ -35,3 +35,38 @@ def test_encoder(weights: str, per_channel: bool, level: str, tmp_path: Path) ->
     expected, got = unoptimised(path, inputs)["y"], af.compile(path, level=level, threads=2).run(inputs)["y"]
     largest, relative = errors(got, expected)
     assert largest < OVER_RANGE and relative < RELATIVE, (largest, relative)
+
+
+def _save_quantised_products(path: Path, rng: np.random.Generator) -> None:
+    """A QGemm (scales of columns, integer bias) and a QLinearMatMul of its result: ``a`` u8 [64, 200] to ``z``."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    def weights(*shape: int) -> np.ndarray:
+        return rng.integers(-128, 128, shape).astype(np.int8)
+
+    constants = {
+        "SA": np.float32(0.02), "ZA": np.uint8(120), "B": weights(96, 200),
+        "SB": (rng.random(96) / 50).astype(np.float32), "ZB": np.zeros(96, np.int8),
+        "C": rng.integers(-9000, 9000, 96).astype(np.int32), "SY": np.float32(1.1), "ZY": np.uint8(128),
+        "W": weights(96, 40), "ZW": np.int8(3), "SZ": np.float32(4),
+    }  # fmt: skip
+    gemm = ["a", "SA", "ZA", "B", "SB", "ZB", "C", "SY", "ZY"]
+    nodes = [
+        helper.make_node("QGemm", gemm, ["y"], domain="com.microsoft", transB=1),
+        helper.make_node("QLinearMatMul", ["y", "SY", "ZY", "W", "SA", "ZW", "SZ", "ZY"], ["z"]),
+    ]
+    ends = [helper.make_tensor_value_info(n, TensorProto.UINT8, s) for n, s in (("a", [64, 200]), ("z", [64, 40]))]
+    data = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph(nodes, "products", ends[:1], ends[1:], data)
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), str(path))
+
+
+@pytest.mark.parametrize("level", ["off", "basic", "full"])
+def test_quantised_products_are_the_same_integers(level: str, tmp_path: Path) -> None:
+    rng, path = np.random.default_rng(1), tmp_path / "products.onnx"
+    _save_quantised_products(path, rng)
+    inputs = {"a": rng.integers(0, 256, (64, 200)).astype(np.uint8)}
+    got = af.compile(path, level=level, threads=2).run(inputs)["z"]
+    np.testing.assert_array_equal(got, unoptimised(path, inputs)["z"])

@@ -181,6 +181,29 @@ graph @quantised(%x: f32[2, 3, 4]) -> (y: f32[2, 3, 4]) {
   %4 = DequantizeLinear(%3, %s2, %z2)
   return %4
 }
+graph @dynamic_quantisation(%x: f32[2, 3, 8]) -> (y: f32[2, 3, 5], z: u8[2, 3, 5]) {
+  %w = constant dense<sha256:00000001> : i8[8, 5]
+  %wz = constant dense<0> : i8[]
+  %ws = constant dense<0.02> : f32[]
+  %b = constant dense<sha256:00000002> : f32[5]
+  %u = constant dense<sha256:00000003> : u8[5, 5]
+  %uz = constant dense<128> : u8[]
+  %s = constant dense<0.01> : f32[]
+  %one = constant dense<1.0> : f32[]
+  %0, %1, %2 = DynamicQuantizeLinear(%x)
+  %3 = MatMulInteger(%0, %w, %2, %wz)
+  %4 = Cast(%3) {to = f32}
+  %5 = Mul(%1, %ws)
+  %6 = Mul(%4, %5)
+  %7 = Add(%6, %b)
+  %8 = Relu(%7)
+  %9, %10, %11 = DynamicQuantizeLinear(%8)
+  %12 = MatMulInteger(%9, %u, %11, %uz)
+  %13 = Cast(%12) {to = f32}
+  %14 = Mul(%13, %s)
+  %15 = QuantizeLinear(%14, %one, %uz)
+  return %8, %15
+}
 """
 
 

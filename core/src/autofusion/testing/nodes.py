@@ -117,6 +117,8 @@ def _pointwise() -> Iterator[NodeCase]:
     for low, high in ((-0.5, 0.5), (0.0, 6.0)):
         yield node_case("Clip", [_data((3, 7)), np.float32(low), np.float32(high)], constants=[1, 2])
     yield node_case("Clip", [_data((5,)), None, np.float32(0.25)], constants=[2])
+    for shape in ((7,), (3, 65), (0, 4)):
+        yield node_case("DynamicQuantizeLinear", [_data(shape)], outputs=3)
     for to in (np.int32, np.float16, np.float64, np.bool_):
         yield node_case("Cast", [_data((3, 7))], to=np.dtype(to))
 
@@ -159,6 +161,10 @@ def _contractions() -> Iterator[NodeCase]:
     for left, right in _MATMUL:
         for constants in ((), (1,)):
             yield node_case("MatMul", [_data(left), _data(right, seed=1)], constants=constants)
+    for (left, right), (a, b) in itertools.product(_MATMUL, itertools.product((np.uint8, np.int8), repeat=2)):
+        zeros = [_data((), a, 2), _data((), b, 3)]
+        yield node_case("MatMulInteger", [_data(left, a), _data(right, b, 1), *zeros], constants=[1, 3])
+        yield node_case("MatMulInteger", [_data(left, a), _data(right, b, 1)])
     for a, b in itertools.product((0, 1), repeat=2):
         left, right = ((7, 5) if a else (5, 7)), ((3, 7) if b else (7, 3))
         operands = [_data(left), _data(right, seed=1), _data((3,), seed=2)]

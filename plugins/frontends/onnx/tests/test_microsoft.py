@@ -212,13 +212,25 @@ def test_qlinear_where() -> None:
 
 
 @pytest.mark.parametrize("quantised", [False, True])
-def test_qgemm(quantised: bool) -> None:
-    (sa, za), (sc, zc) = q(0.02, 120), q(0.5, 128)
-    c = RNG.integers(-100, 100, (5,)).astype(np.int32)
-    operands = {"a": u8(3, 4), "SA": sa, "ZA": za, "B": i8(4, 5), "SB": scalar(0.03), "ZB": scalar(0, np.int8), "C": c}
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("per_column", [False, True])
+@pytest.mark.parametrize(("trans_a", "trans_b", "alpha"), [(0, 0, 1.0), (1, 0, 0.7), (0, 1, 1.3)])
+def test_qgemm(quantised: bool, bias: bool, per_column: bool, trans_a: int, trans_b: int, alpha: float) -> None:
+    """Integers are the same: sums are exact, and scaled by factors that are computed in one order."""
+    (sa, za), (sc, zc) = q(0.02, 120), q(1.7, 128)
+    n = 37
+    operands = {
+        "a": u8(40, 23) if trans_a else u8(23, 40),
+        "SA": sa,
+        "ZA": za,
+        "B": i8(n, 40) if trans_b else i8(40, n),
+        "SB": np.abs(f32(n)) / 30 + np.float32(0.01) if per_column else scalar(0.03),
+        "ZB": np.zeros(n, np.int8) if per_column else scalar(3, np.int8),
+        "C": RNG.integers(-9000, 9000, (n,)).astype(np.int32) if bias else None,
+    }
     if quantised:
         operands |= {"SY": sc, "ZY": zc}
-    single("QGemm", operands, atol=1.01 if quantised else 1e-4, alpha=1.0)
+    single("QGemm", operands, atol=0 if quantised else 1e-4, alpha=alpha, transA=trans_a, transB=trans_b)
 
 
 @pytest.mark.parametrize("bias", [False, True])

@@ -258,6 +258,21 @@ def test_cast(source, target, isa):
 
 
 @pytest.mark.parametrize("isa", RUNNABLE)
+@pytest.mark.parametrize("target", [np.int8, np.int32, np.uint32, np.int64, np.uint8], ids=lambda d: np.dtype(d).name)
+@pytest.mark.parametrize("source", [np.float32, np.float64])
+def test_cast_saturates(source, target, isa):
+    """What does not fit becomes the nearest that does, and NaN 0, in vectors as in single numbers."""
+    if source == np.float64 and target == np.uint8:
+        pytest.skip("one source is enough for the narrow ones")
+    ends = np.array([2.0**7, 2.0**8, 2.0**31, 2.0**32, 2.0**63, 2.0**64], source)
+    x = np.concatenate([ends, -ends, np.nextafter(ends, source(0)), -np.nextafter(ends, source(0)) - source(1)])
+    x = np.concatenate([x, np.array([0.0, -0.0, 0.9, -0.9, -1.0, 1e30, -1e30, np.inf, -np.inf, np.nan], source)])
+    limits = np.iinfo(target)
+    exact = [0 if v != v else int(min(max(v, limits.min), limits.max)) for v in map(float, x)]
+    check(offers, "Cast", [x], {"to": np.dtype(target)}, isa=isa, expected=[np.array(exact, target)])
+
+
+@pytest.mark.parametrize("isa", RUNNABLE)
 @pytest.mark.parametrize("threads", [1, 2, 3, 4])
 @pytest.mark.parametrize(
     "shapes",

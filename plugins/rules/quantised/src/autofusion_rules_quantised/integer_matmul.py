@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autofusion.ir.graph import Node, Value
+from autofusion.ir.types import TensorType
 from autofusion.rules import (
     INTEGER_MATMUL,
     FuseRule,
@@ -13,23 +14,30 @@ from autofusion.rules import (
     any_broadcast,
     arrow,
     follow,
+    forward,
+    joining,
     private_hint,
     why_alone,
 )
 
 
 def _grow(anchor: Node) -> Iterator[Region | Refusal]:
-    sums = anchor.output
+    type_ = anchor.output.type
+    if not isinstance(type_, TensorType) or not type_.is_static:
+        return
+    # A bias in integers comes before the Cast.
+    whole = forward(anchor, joining(type_, any_broadcast))
+    sums, before = whole.result, whole.chains[-1] if whole.chains else ()
     cast = _only_consumer(sums)
-    if cast is None:
+    if cast is None or cast.op != "Cast":
         if any(node.op == "Cast" for node in sums.consumers):
             yield Refusal(f"{anchor.label}: '{sums.name}' is used elsewhere too", sums, private_hint(sums))
         return
-    epilogue = follow(cast, any_broadcast) if cast.op == "Cast" else None
+    epilogue = follow(cast, any_broadcast)
     if epilogue is None:
         return
     for chain in (*reversed(epilogue.growth.chains), ()):
-        nodes = (anchor, cast, *chain)
+        nodes = (anchor, *before, cast, *chain)
         quantiser = _only_consumer(nodes[-1].output)
         if quantiser is not None and quantiser.op == "QuantizeLinear":
             misfit = _misfit(quantiser, nodes[-1])
@@ -67,7 +75,8 @@ RULE = FuseRule(
 
     Before: %y = Relu(Add(Mul(Cast(MatMulInteger(%x, %w, %xz, %wz)), %scale), %bias))
     After:  %y = Fused(%x, %w, %xz, %wz, %scale, %bias) {kind = "integer_matmul"}
-    Any pointwise operators behind the Cast, and a QuantizeLinear with one scale at the end.
+    Also a bias in integers before the Cast; any pointwise operators behind it, and a QuantizeLinear with one scale at
+    the end.
     Refuses when: an intermediate is used elsewhere or is a graph output; an operand enlarges the result.
     """,
 )

@@ -25,6 +25,11 @@ class Arithmetic:
         """True if the instruction set's own max and min propagate NaN."""
         raise NotImplementedError
 
+    @property
+    def native_saturation(self) -> bool:
+        """True if the instruction set's own conversions from float to integer saturate."""
+        raise NotImplementedError
+
     # --- constants and conversions -----------------------------------------------------------------
     def const(self, number: Number, type_: Type) -> Value:
         """A constant of `type_`; a vector gets the number in every lane."""
@@ -76,7 +81,7 @@ class Arithmetic:
         if source.is_float and target.is_float:
             return self.emit(f"{'fpext' if target.bits > source.bits else 'fptrunc'} {x} to {target}", target)
         if source.is_float:
-            return self.intrinsic("fptosi.sat", target, x, overload=source)
+            return self._saturated(x, target, signed=True)
         if target.is_float:
             return self.emit(f"{'uitofp' if source.element == I1 else 'sitofp'} {x} to {target}", target)
         if target.bits < source.bits:
@@ -95,7 +100,22 @@ class Arithmetic:
 
     def to_unsigned(self, x: Value, element: Type) -> Value:
         """A float as an unsigned integer: truncates and saturates, NaN gives 0."""
-        return self.intrinsic("fptoui.sat", x.type.with_element(element), x, overload=x.type)
+        return self._saturated(x, x.type.with_element(element), signed=False)
+
+    def _saturated(self, x: Value, target: Type, signed: bool) -> Value:
+        """A float as an integer: truncates and saturates, NaN gives 0."""
+        name = "fptosi" if signed else "fptoui"
+        if self.native_saturation or not target.lanes:
+            return self.intrinsic(f"{name}.sat", target, x, overload=x.type)
+        # LLVM's own saturating conversion of vectors goes lane by lane on x86. What the plain one makes of numbers
+        # that do not fit is replaced.
+        bits = target.bits - signed
+        low, high = (-(2**bits) if signed else 0), 2**bits
+        plain = self.emit(f"{name} {x} to {target}", target)
+        result = self.emit(f"freeze {plain}", target)
+        result = self.select(self.ge(x, float(high)), high - 1, result)
+        result = self.select(self.lt(x, float(low)), low, result)
+        return self.select(self.is_nan(x), 0, result)
 
     def bitcast(self, x: Value, type_: Type) -> Value:
         """The same bits as another type; `type_` may be an element type, then the number of lanes is kept."""

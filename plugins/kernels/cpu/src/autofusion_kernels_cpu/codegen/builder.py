@@ -138,6 +138,10 @@ class Function(Arithmetic):
     def native_nan_max(self) -> bool:
         return not self.isa.is_x86
 
+    @property
+    def native_saturation(self) -> bool:
+        return not self.isa.is_x86
+
     def __enter__(self) -> Function:
         return self
 

@@ -14,7 +14,13 @@ import numpy as np
 
 from autofusion.ir.dtypes import dtype_name
 from autofusion.ir.graph import FUSED, Node, Value
+from autofusion.kernels import Numerics
 from autofusion_kernels_cpu.codegen.pointwise_ops import parameter_shape, refusal, scalar_constant
+
+_INEXACT = frozenset(
+    "Acos Acosh Asin Asinh Atan Atanh BatchNormalization Celu Cos Cosh Elu Erf Exp Gelu HardSigmoid HardSwish "
+    "LeakyRelu Log Mish Pow Selu Sigmoid Sin Sinh Softplus Softsign Swish Tan Tanh".split()
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +48,11 @@ class Region:
     nodes: tuple[Node, ...]
     leaves: tuple[Leaf, ...]
     results: tuple[Value, ...]
+
+    @property
+    def numerics(self) -> Numerics:
+        """EXACT if every node computes what its operator says bit for bit."""
+        return Numerics.REASSOCIATED if any(n.op in _INEXACT for n in self.nodes) else Numerics.EXACT
 
     def signature(self, given: Mapping[Value, str] | None = None) -> str:
         """Text that is equal for regions that make the same code; ``given`` names values that come in registers."""

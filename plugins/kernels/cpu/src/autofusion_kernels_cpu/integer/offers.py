@@ -36,7 +36,7 @@ def _product(node: Node, target: Target) -> list[Offer] | Refusal:
             bind=partial(bind, problem, form, isa, cost.workers),
             seconds=cost.seconds,
             scratch=scratch_bytes(problem, form, isa),
-            numerics=Numerics.EXACT,
+            numerics=problem.product.region.numerics,
         )
     ]
 

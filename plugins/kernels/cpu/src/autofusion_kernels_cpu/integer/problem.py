@@ -69,7 +69,8 @@ def integer_product_of(node: Node) -> IntegerProduct | str:
     for value in region.results:
         if value.tensor.static_shape != anchor.output.tensor.static_shape:
             return f"result '{value.name}' is {list(value.tensor.static_shape)}, not as large as the product"
-    product = Product(anchor, region, operands[a], operands.get(b), weights)
+    own_order = tuple(range(len(a.tensor.static_shape)))
+    product = Product(anchor, region, operands[a], operands.get(b), weights, a_perm=own_order)
     return IntegerProduct(product, a.tensor.dtype, weights, a_zero, b_zero)
 
 

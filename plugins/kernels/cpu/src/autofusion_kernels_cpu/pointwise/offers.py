@@ -5,16 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from autofusion.ir.graph import FUSED, Node
-from autofusion.kernels import PLAIN, Layout, Numerics, Offer, Operand, Refusal, Target
+from autofusion.kernels import PLAIN, Layout, Offer, Operand, Refusal, Target
 from autofusion_kernels_cpu.codegen.isa import Isa, isa_of
 from autofusion_kernels_cpu.estimate import node_estimate
 from autofusion_kernels_cpu.pointwise.bind import bind
 from autofusion_kernels_cpu.pointwise.problem import Pointwise, pointwise_of
-
-_INEXACT = frozenset(
-    "Acos Acosh Asin Asinh Atan Atanh BatchNormalization Celu Cos Cosh Elu Erf Exp Gelu HardSigmoid HardSwish "
-    "LeakyRelu Log Mish Pow Selu Sigmoid Sin Sinh Softplus Softsign Swish Tan Tanh".split()
-)
 
 
 def offers(node: Node, target: Target) -> list[Offer] | Refusal:
@@ -53,6 +48,6 @@ def _offer(
         outputs=outputs,
         bind=partial(bind, problem, layout, isa, estimate.workers),
         seconds=estimate.seconds,
-        numerics=Numerics.REASSOCIATED if any(n.op in _INEXACT for n in region.nodes) else Numerics.EXACT,
+        numerics=region.numerics,
         inplace=shared,
     )

@@ -98,23 +98,30 @@ def where(call: Call) -> list[Value]:
 
 @converter("QGemm", domain=_MS)
 def gemm(call: Call) -> list[Value]:
-    """Operands (a, scale, zero, b, scale, zero, c), result (scale, zero); without a scale the result is real."""
-    b, b_scale, b_zero = call.operand(3), _one(call, 4), _one(call, 5)
-    axis = (
-        {}
-        if call.rank(call.operand(4)) == 0 or call.operand(4).shape == (1,)
-        else {"axis": 0 if call.attr("transB") else 1}
+    """Operands (a, scale, zero, b, scale, zero, c), result (scale, zero); without a scale the result is real.
+
+    Sums are integers, and so is ``c``; they are scaled by ``alpha * a_scale * b_scale / y_scale``, in this order.
+    """
+    a, b = (
+        call.emit("Transpose", call.operand(i), perm=[1, 0]) if call.attr(name, 0) else call.operand(i)
+        for i, name in ((0, "transA"), (3, "transB"))
     )
-    real = call.emit("DequantizeLinear", b, b_scale, b_zero, **axis)
-    attrs = {k: v for k, v in call.attrs.items() if k in ("alpha", "transA", "transB")}
-    y = call.emit("Gemm", _real(call, 0, 1, 2), real, **attrs)
+    sums = call.emit("MatMulInteger", a, b, _one(call, 2), _one(call, 5))
     if call.optional(6) is not None:
-        scale = call.emit("Mul", _one(call, 1), b_scale)
-        scale = call.emit("Mul", scale, call.like(call.attr("alpha", 1.0), scale, "alpha"))
-        y = call.emit("Add", y, call.emit("Mul", call.emit("Cast", call.optional(6), to=F32), scale))
-    if call.optional(7) is None:
+        sums = call.emit("Add", sums, call.optional(6))
+    a_scale, b_scale, y_scale = (_one(call, i) for i in (1, 4, 7))
+    assert a_scale is not None and b_scale is not None
+    scale = call.emit("Mul", call.like(call.attr("alpha", 1.0), a_scale, "alpha"), a_scale)
+    scale = call.emit("Mul", scale, b_scale)
+    if y_scale is not None:
+        scale = call.emit("Div", scale, y_scale)
+    y = call.emit("Mul", call.emit("Cast", sums, to=F32), scale)
+    if y_scale is None:
         return [y]
-    return _integer(call, y, 7, 8)
+    zero = _one(call, 8)
+    if zero is None:
+        zero = call.const(0, call.dtype(call.operand(0)), "zero")
+    return call.result("QuantizeLinear", [y, call.like(1.0, y_scale, "one"), zero], {})
 
 
 @converter("DynamicQuantizeMatMul", domain=_MS)
