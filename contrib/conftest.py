@@ -1,6 +1,6 @@
 """Packs here are what third parties would write, no members of the workspace: their tests run where they are installed.
 
-``tests/packs`` installs each into a folder of its own and runs them there.
+``tests/plugins`` installs each into a folder of its own and runs them there.
 """
 
 from __future__ import annotations

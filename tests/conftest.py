@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import zoo
+from tests.zoo import zoo
 
 
 @pytest.fixture(scope="session")

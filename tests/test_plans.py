@@ -46,7 +46,7 @@ def convolutions() -> Graph:
 class SlowPack:
     """Runs Sigmoid, and lets a test hold up whoever asks it for an offer for a node of so many rows."""
 
-    name, version, oracle, blocks, launch_seconds = "slow", "1", False, (), 1e-9
+    name, version, is_reference, blocks, launch_seconds = "slow", "1", False, (), 1e-9
     kinds = ()
 
     def __init__(self, rows: int = -1) -> None:

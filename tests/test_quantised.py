@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import autofusion as af
-from agreement import errors, unoptimised
-from encoder import save_encoder
+from tests.zoo.agreement import errors, unoptimised
+from tests.zoo.encoder import save_encoder
 
 pytest.importorskip("onnxruntime")
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-import zoo
+from tests.zoo import zoo
 
 HERE = Path(__file__).parent
 REQUIREMENTS = HERE / "requirements.txt"

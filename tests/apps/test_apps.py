@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import apps
 import pytest
+
+from tests.apps import apps
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 """Times of whole applications by onnxruntime and by its stand-in, in turns.
 
-    python tests/benches/bench_apps.py [--rounds N] [NAME ...]
+    python -m tests.benches.bench_apps [--rounds N] [NAME ...]
 
 Each program of `tests/apps` runs unchanged in a process of its own, once by each before the rounds, so that files and
 the object cache are warm. Columns, medians of the rounds: `load` makes the application, `whole` answers all inputs as
@@ -13,11 +13,8 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[1] / "zoo"), str(Path(__file__).parents[1] / "apps")]
-
-import apps
+from tests.apps import apps
 
 COLUMNS = ("load", "whole", "first", "steady")
 

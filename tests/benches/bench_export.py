@@ -1,6 +1,6 @@
 """What other runtimes gain from an exported file: onnxruntime and OpenVINO on the original and on the inlined export.
 
-python tests/benches/bench_export.py [MODEL ...]
+python -m tests.benches.bench_export [MODEL ...]
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "zoo"))
-
 import autofusion as af
-import zoo
 from autofusion.tools.bench import interleave
 from autofusion.tools.export import export
 from autofusion.tools.peers import peer
+from tests.zoo import zoo
 
 MODELS = ("resnet18", "resnet50", "ppocr_cls", "ppocrv4_det", "ppocrv4_rec", "picodet", "yolov8n", "ppocrv6_rec")
 THREADS = 2

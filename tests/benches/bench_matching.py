@@ -1,7 +1,7 @@
 """How long the installed rule packs take on large graphs: 4,000, 16,000 and 64,000 nodes of Conv, BatchNormalization,
 Relu and Add blocks.
 
-    python tests/benches/bench_matching.py [NODES ...]
+    python -m tests.benches.bench_matching [NODES ...]
 
 Kernels are priced by the cost model alone (a stand-in pack takes every fused kind), so that the time is the engine's.
 """
@@ -57,7 +57,7 @@ def blocks(nodes: int) -> Graph:
 class Willing:
     """A kernel pack that runs whatever the rules emit, at the model's price."""
 
-    name, version, oracle, launch_seconds = "willing", "0", False, 1e-7
+    name, version, is_reference, launch_seconds = "willing", "0", False, 1e-7
     blocks: Sequence[int] = ()
 
     def __init__(self, packs: Sequence[RulePack]) -> None:

@@ -1,6 +1,6 @@
 """Latency against MindSpore in its best setting, side by side: graph mode, 2 threads, oneDNN held to AVX2.
 
-    python tests/benches/bench_mindspore.py [--seconds N] [--off] [--default] [MODEL ...]
+    python -m tests.benches.bench_mindspore [--seconds N] [--off] [--default] [MODEL ...]
 
 Models are those of mindcv with random weights at batch 1. The two take turns in short blocks, so that a busy machine
 slows both. `--default` measures MindSpore as it comes instead: on a machine with AVX-512 its oneDNN then takes a scalar
@@ -17,15 +17,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "plugins/frontends/mindspore/tests"))
-
-import mindir_cache
 import numpy as np
 
 import autofusion as af
 from autofusion.tools.bench import geometric_mean, interleave
 from autofusion.tools.compare import difference
 from autofusion_frontend_mindspore.reference import ENVIRONMENT
+from plugins.frontends.mindspore.tests import mindir_cache
 
 MODELS = ("resnet18", "mobilenet_v2_100", "densenet121", "vit_b_32_224", "squeezenet1_0")
 THREADS = 2

@@ -1,6 +1,6 @@
 """Latency against TensorFlow in its best setting, side by side: oneDNN on, 2 intra-op and 1 inter-op threads.
 
-    python tests/benches/bench_tensorflow.py [--rounds N] [--off] [MODEL ...]
+    python -m tests.benches.bench_tensorflow [--rounds N] [--off] [MODEL ...]
 
 Models are those of `keras.applications` with random weights at batch 1. The two take turns, a few runs each, so that a
 busy machine slows both; minimum and median are over single runs.
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from math import exp, log
@@ -22,12 +21,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 HERE = Path(__file__).resolve()
-sys.path[:0] = [str(HERE.parents[1] / "zoo"), str(HERE.parents[2] / "plugins/frontends/tensorflow/tests")]
-
-import keras_models
 import numpy as np
 
 import autofusion as af
+from plugins.frontends.tensorflow.tests import keras_models
 
 MODELS = ("MobileNetV2", "ResNet50", "EfficientNetB0", "InceptionV3", "DenseNet121")
 THREADS = 2

@@ -1,6 +1,6 @@
 """Latency of the zoo's networks at levels off and full beside onnxruntime and OpenVINO, interleaved in one process.
 
-    python tests/benches/bench_zoo.py [MODEL[#CASE] ...]
+    python -m tests.benches.bench_zoo [MODEL[#CASE] ...]
 
 Unset OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE first. Without arguments: the networks of the main job.
 """
@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "zoo"))
-
-import zoo
 from autofusion.tools import versus
+from tests.zoo import zoo
 
 MODELS = ("resnet18", "resnet50", "ppocr_cls", "ppocrv4_det", "ppocrv4_rec", "picodet")
 THREADS = 2

@@ -27,9 +27,9 @@ _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 PIP = f"""#!{sys.executable}
 import sys
-sys.path.insert(0, {str(ROOT / "tests" / "packs")!r})
+sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
-from projects import install
+from tests.support.projects import install
 assert sys.argv[1:3] == ["install", "-e"], "only editable installs are for docs: " + str(sys.argv)
 install(Path(FOLDER), Path(sys.argv[3].split("[")[0]))
 """

@@ -6,7 +6,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import models
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
@@ -15,6 +14,7 @@ import autofusion.onnxruntime as ort
 from autofusion.errors import SizeWarning
 from autofusion.onnxruntime import errors, fallback
 from autofusion.runtime.session import Session
+from tests.support import dropin_models as models
 
 X = np.float32([1, -2])
 SQUARE = np.float32([[1, 2], [3, 5]])

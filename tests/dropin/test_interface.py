@@ -8,12 +8,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import models
 import numpy as np
 import onnxruntime as theirs
 import pytest
 
 import autofusion.onnxruntime as ours
+from tests.support import dropin_models as models
 
 X = np.arange(8, dtype=np.float32).reshape(2, 4) - 3
 BOTH = pytest.mark.parametrize("ort", [theirs, ours], ids=["theirs", "ours"])

@@ -7,8 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import models
 import pytest
+
+from tests.support import dropin_models as models
 
 PROGRAM = """\
 import sys

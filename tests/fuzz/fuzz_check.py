@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from fuzz_make import nodes_of
 
 import autofusion as af
 from autofusion.errors import AutofusionError
@@ -22,6 +21,7 @@ from autofusion.fusion.ledger import Verdict
 from autofusion.ir.graph import Graph
 from autofusion.testing.graphs import with_type
 from autofusion_kernels_reference.evaluate import run_graph
+from tests.fuzz.fuzz_make import nodes_of
 
 RTOL = 1e-4
 _HALF = 5e-3

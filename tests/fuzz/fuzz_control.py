@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from fuzz_make import F32, I64, Make, Skip
-from fuzz_moves import MOVES, move
 
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.types import of_array
+from tests.fuzz.fuzz_make import F32, I64, Make, Skip
+from tests.fuzz.fuzz_moves import MOVES, move
 
 BOOL = np.dtype(bool)
 

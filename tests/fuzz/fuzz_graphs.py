@@ -5,17 +5,18 @@ from __future__ import annotations
 import importlib
 
 import numpy as np
-from fuzz_make import F32, Make, Skip
-from fuzz_moves import MOVES, all_moves
+
+from tests.fuzz.fuzz_make import F32, Make, Skip
+from tests.fuzz.fuzz_moves import MOVES, all_moves
 
 for _name in ("image", "pointwise", "rows", "movement", "types", "control"):
-    importlib.import_module(f"fuzz_{_name}")  # registers its moves
+    importlib.import_module(f"tests.fuzz.fuzz_{_name}")  # registers its moves
 
 _THEMES = ("image", "image", "rows", "rows", "movement", "any", "types", "mixed")
 
 
 def random_graph(seed: int) -> Make:
-    """The graph, its inputs and its values by the book. Every seed has one."""
+    """The graph, its inputs and its values by the reference kernels. Every seed has one."""
     for attempt in range(20):
         rng = np.random.default_rng([seed, attempt])
         try:

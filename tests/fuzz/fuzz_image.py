@@ -6,12 +6,12 @@ A spelling comes with its near-misses: another constant, another axis, a factor 
 from __future__ import annotations
 
 import numpy as np
-from fuzz_make import Make, Skip
-from fuzz_moves import move, scaled
-from fuzz_operators import batch_norm, reduce_keep, softmax_op
-from fuzz_pointwise import activation, arithmetic, unary
 
 from autofusion.ir.graph import Value
+from tests.fuzz.fuzz_make import Make, Skip
+from tests.fuzz.fuzz_moves import move, scaled
+from tests.fuzz.fuzz_operators import batch_norm, reduce_keep, softmax_op
+from tests.fuzz.fuzz_pointwise import activation, arithmetic, unary
 
 
 def _pads(m: Make, spatial: int) -> dict[str, object]:

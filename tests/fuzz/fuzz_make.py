@@ -1,4 +1,4 @@
-"""Makes random graphs with their values: every node is evaluated by the book as it is added.
+"""Makes random graphs with their values: every node is evaluated by the reference kernels as it is added.
 
 Knowing the values steers the generator: what would be too large, or nothing but NaN, is taken back. Knowing the types
 lets a move ask for what it needs. Everything follows from one seed.

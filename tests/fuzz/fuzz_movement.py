@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from fuzz_make import I64, Make, Skip
-from fuzz_moves import move
-from fuzz_operators import reduce_keep, softmax_op, transpose
-from fuzz_pointwise import activation, arithmetic, unary
 
 from autofusion.ir.graph import Value
+from tests.fuzz.fuzz_make import I64, Make, Skip
+from tests.fuzz.fuzz_moves import move
+from tests.fuzz.fuzz_operators import reduce_keep, softmax_op, transpose
+from tests.fuzz.fuzz_pointwise import activation, arithmetic, unary
 
 
 @move("movement", "image", "rows")

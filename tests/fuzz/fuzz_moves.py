@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from fuzz_make import Make
 
 from autofusion.ir.graph import Value
+from tests.fuzz.fuzz_make import Make
 
 Move = Callable[[Make], None]
 MOVES: dict[str, list[Move]] = {"image": [], "any": [], "rows": [], "movement": [], "types": []}

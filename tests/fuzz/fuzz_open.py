@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from fuzz_check import difference, expectations
 
 import autofusion as af
 from autofusion.errors import AutofusionError
@@ -14,6 +13,7 @@ from autofusion.fusion.ledger import Verdict
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.types import TensorType, Type
 from autofusion.testing.graphs import Rebuild
+from tests.fuzz.fuzz_check import difference, expectations
 
 
 class _Open(Rebuild):

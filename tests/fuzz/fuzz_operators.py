@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from fuzz_make import Make, Skip
 
 from autofusion.ir.graph import Value
+from tests.fuzz.fuzz_make import Make, Skip
 
 
 def batch_norm(m: Make, x: Value) -> Value:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from fuzz_make import Make
-from fuzz_moves import along, move, near, number
 
 from autofusion.ir.graph import Value
+from tests.fuzz.fuzz_make import Make
+from tests.fuzz.fuzz_moves import along, move, near, number
 
 UNARY = (
     "Abs Acosh Asinh Atan Ceil Celu Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity LeakyRelu Log Mish "

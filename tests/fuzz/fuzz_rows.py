@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from fuzz_make import I64, Make, Skip
-from fuzz_moves import along, move, near, number, scaled
-from fuzz_operators import REDUCTIONS, axes_of, batch_norm, reduce_keep, softmax_op, transpose
-from fuzz_pointwise import activation, arithmetic, unary
 
 from autofusion.ir.graph import Value
+from tests.fuzz.fuzz_make import I64, Make, Skip
+from tests.fuzz.fuzz_moves import along, move, near, number, scaled
+from tests.fuzz.fuzz_operators import REDUCTIONS, axes_of, batch_norm, reduce_keep, softmax_op, transpose
+from tests.fuzz.fuzz_pointwise import activation, arithmetic, unary
 
 
 @move("rows", "any", "image")

@@ -6,15 +6,11 @@ import argparse
 import collections
 import sys
 import time
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from fuzz_check import problems, ways
-from fuzz_graphs import random_graph
-from fuzz_shrink import shrink
 
 from autofusion.ir.text import to_text
+from tests.fuzz.fuzz_check import problems, ways
+from tests.fuzz.fuzz_graphs import random_graph
+from tests.fuzz.fuzz_shrink import shrink
 
 
 def main() -> int:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from fuzz_make import F32, I64, Make, Skip
-from fuzz_moves import along, move, number
+
+from tests.fuzz.fuzz_make import F32, I64, Make, Skip
+from tests.fuzz.fuzz_moves import along, move, number
 
 
 @move("types", "any", "movement")

@@ -11,13 +11,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import fuzz_large
 import numpy as np
 import pytest
-from fuzz_check import LEVELS, Way, compiled, difference, expectations, isas, problems, same_bits, ways
-from fuzz_graphs import random_graph
-from fuzz_make import Make
-from fuzz_open import problems_open
 
 from autofusion.errors import AutofusionError
 from autofusion.ir.graph import Graph
@@ -25,6 +20,11 @@ from autofusion.ir.infer import infer_graph
 from autofusion.ir.text import SeededConstants, from_text, to_text
 from autofusion.ir.verify import verify
 from autofusion.testing.numbers import ordinary_inputs, special_inputs
+from tests.fuzz import fuzz_large
+from tests.fuzz.fuzz_check import LEVELS, Way, compiled, difference, expectations, isas, problems, same_bits, ways
+from tests.fuzz.fuzz_graphs import random_graph
+from tests.fuzz.fuzz_make import Make
+from tests.fuzz.fuzz_open import problems_open
 
 FOUND = {
     "groups of a convolution that share a block met each other's NaN": """
@@ -161,7 +161,7 @@ def test_the_text_form_keeps_everything(seed: int) -> None:
 
 
 def _constants(made: Make) -> list[np.ndarray]:
-    from fuzz_make import nodes_of
+    from tests.fuzz.fuzz_make import nodes_of
 
     arrays = [v.const for n in nodes_of(made.graph) for v in n.inputs if v is not None and v.const is not None]
     return arrays + [v.default for v in made.graph.inputs if v.default is not None]

@@ -13,10 +13,24 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from trap_models import F32, LEVELS, Trap, Traps, agree, bn, bn_consts, by_onnxruntime, f32, i64, node, subgraph, typed
 
 import autofusion as af
 from autofusion.errors import AutofusionError, ModelError
+from tests.fuzz.trap_models import (
+    F32,
+    LEVELS,
+    Trap,
+    Traps,
+    agree,
+    bn,
+    bn_consts,
+    by_onnxruntime,
+    f32,
+    i64,
+    node,
+    subgraph,
+    typed,
+)
 
 TRAPS = Traps()
 traps = TRAPS.register

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from trap_models import F32, Trap, Traps, f32, node, pos
+
+from tests.fuzz.trap_models import F32, Trap, Traps, f32, node, pos
 
 TRAPS = Traps()
 traps = TRAPS.register

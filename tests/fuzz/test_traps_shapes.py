@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from trap_models import F32, Trap, Traps, bn, bn_consts, f32, i64, node, pos
+
+from tests.fuzz.trap_models import F32, Trap, Traps, bn, bn_consts, f32, i64, node, pos
 
 TRAPS = Traps()
 traps = TRAPS.register

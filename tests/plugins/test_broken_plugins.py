@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from distributions import GOOD_PACK, Distribution, records, run
+
+from tests.support.distributions import GOOD_PACK, Distribution, records, run
 
 RAISES = Distribution("af-raises", "raise RuntimeError('boom at import')\n")
 NO_MODULE = Distribution("af-no-module", "import autofusion_nothing_of_the_kind\n")

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-import resnet
+from tests.zoo import resnet
 
 Shape = tuple[int, ...]
 

@@ -54,9 +54,9 @@ class FakePack:
         kinds: Sequence[FusedKind] = KINDS,
         *,
         name: str = "fake",
-        oracle: bool = False,
+        is_reference: bool = False,
     ) -> None:
-        self.name, self.version, self.kinds, self.oracle = name, "0.9.0", kinds, oracle
+        self.name, self.version, self.kinds, self.is_reference = name, "0.9.0", kinds, is_reference
         self._ordinary, self._fused = ordinary, fused
         self.asked: list[Node] = []
 

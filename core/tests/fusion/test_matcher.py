@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fusion_graphs import Net
 
 from autofusion.errors import PluginError
 from autofusion.fusion.matcher import Matcher
 from autofusion.ir.graph import Node, Value
 from autofusion.rules.pattern import Match, Miss, Operand, Optional, Repeat, const, either, op, var
+from core.tests.fusion.fusion_graphs import Net
 
 
 def producer(value: Value) -> Node:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from fake_kernels import FakePack, offers
-from fusion_graphs import Net, chain_rule, pack
 
 from autofusion.fusion.ledger import Verdict
 from autofusion.fusion.memory import live_bytes, peak_bytes
 from autofusion.fusion.optimise import optimise
 from autofusion.ir.graph import Graph, Node
 from autofusion.options import Options
+from core.tests.fusion.fake_kernels import FakePack, offers
+from core.tests.fusion.fusion_graphs import Net, chain_rule, pack
 
 SIZE = 4 * 8 * 4
 """Bytes of one value f32[4, 8]."""

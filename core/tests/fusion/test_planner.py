@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
-from fake_kernels import FakePack, body_ops, offers
-from fusion_graphs import Net, chain_rule, fold_bn_rule, ops, pack
 
 from autofusion.cost.signature import signature
 from autofusion.errors import OptionError
@@ -20,6 +18,8 @@ from autofusion.options import Options
 from autofusion.refusal import Refusal
 from autofusion.rules.level import Level
 from autofusion.rules.rule import FuseRule, Region, Rule
+from core.tests.fusion.fake_kernels import FakePack, body_ops, offers
+from core.tests.fusion.fusion_graphs import Net, chain_rule, fold_bn_rule, ops, pack
 
 
 def plan(
@@ -337,8 +337,8 @@ def test_repeated_blocks_are_priced_once() -> None:
 
 def test_oracle_kernels_price_ordinary_nodes_only_where_nothing_else_does() -> None:
     fast = FakePack(ordinary=lambda node: 1.0 if node.op == "Relu" else "not mine")
-    oracle = FakePack(ordinary=7.0, kinds=(), name="book", oracle=True)
-    _, ledger = plan(chain("Relu", "Neg"), chain_rule(), kernels=[oracle, fast])
+    is_reference = FakePack(ordinary=7.0, kinds=(), name="book", is_reference=True)
+    _, ledger = plan(chain("Relu", "Neg"), chain_rule(), kernels=[is_reference, fast])
     assert next(ledger.of(Verdict.FUSED)).before == 8.0
 
 

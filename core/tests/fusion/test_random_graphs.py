@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pytest
-from fake_kernels import FakePack, offers
-from fusion_graphs import Net, double_rule, pack, rewrite_rule
 
 from autofusion.fusion.ledger import Verdict
 from autofusion.fusion.optimise import optimise
@@ -18,6 +16,8 @@ from autofusion.options import Options
 from autofusion.refusal import Refusal
 from autofusion.rules.pattern import op, var
 from autofusion.rules.rule import FuseRule, Region
+from core.tests.fusion.fake_kernels import FakePack, offers
+from core.tests.fusion.fusion_graphs import Net, double_rule, pack, rewrite_rule
 
 FUNCTIONS: Mapping[str, Callable[..., np.ndarray]] = {
     "Neg": np.negative,

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from fusion_graphs import Net, double_rule, fold_bn_rule, ops, pack, rewrite_rule
 
 from autofusion.fusion.ledger import Ledger, Verdict
 from autofusion.fusion.rewrite import Rewriter
@@ -18,6 +17,7 @@ from autofusion.refusal import Refusal
 from autofusion.rules.level import Level
 from autofusion.rules.pattern import Match, op, var
 from autofusion.rules.rule import Builder, RewriteRule, Rule, Stage
+from core.tests.fusion.fusion_graphs import Net, double_rule, fold_bn_rule, ops, pack, rewrite_rule
 
 
 def run(graph: Graph, *rules: Rule, options: Options | None = None, stage: Stage | None = None) -> Ledger:

@@ -365,7 +365,7 @@ def test_unknown_operators_leave_types_alone() -> None:
         ("Reshape", [(2, 3), ints(4, -1)], {}, r"\[2, 3\] cannot be reshaped to \[4, -1\]"),
         ("Reshape", [(2, 3), ints(7)], {}, r"\(6 elements\) cannot be reshaped to \[7\] \(7 elements\)"),
         ("Reshape", [(2, 3), ints(-1, -1)], {}, "may hold one -1"),
-        ("Transpose", [(2, 3)], {"perm": [0, 0]}, r"'perm' \[0, 0\] is no permutation"),
+        ("Transpose", [(2, 3)], {"perm": [0, 0]}, r"'perm' \[0, 0\] is not a permutation"),
         ("Squeeze", [(2, 3), ints(0)], {}, "has 2 elements, expected 1"),
         ("Expand", [(2, 3), ints(2, 4)], {}, "do not broadcast"),
         ("Split", [(5,), ints(2, 2)], {}, "there are 2 split sizes for 1 outputs"),

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx_cases import Case, all_cases, graph_of, leaves, type_of
 
 from autofusion.ir import TensorType, Type
 from autofusion.ir import operators as ops
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.verify import verify
+from core.tests.ir.onnx_cases import Case, all_cases, graph_of, leaves, type_of
 
 CASES = all_cases()
 SINGLE = {name: case for name, case in CASES.items() if len(case.ops) == 1}

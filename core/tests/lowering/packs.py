@@ -55,7 +55,7 @@ class FakePack:
     name = "fake"
     version = "1"
     kinds: Sequence[FusedKind] = ()
-    oracle = False
+    is_reference = False
     launch_seconds = 1e-6
     blocks = (BLOCK,)
 

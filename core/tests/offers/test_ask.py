@@ -37,9 +37,9 @@ class Pack:
         answer: Callable[[Node], Any] | float = 1.0,
         *,
         kinds: Sequence[FusedKind] = (),
-        oracle: bool = False,
+        is_reference: bool = False,
     ) -> None:
-        self.name, self.kinds, self.oracle = name, kinds, oracle
+        self.name, self.kinds, self.is_reference = name, kinds, is_reference
         self.answer = answer
         self.asked: list[Node] = []
 
@@ -84,7 +84,7 @@ def test_the_launch_is_counted_once_and_the_cheapest_comes_first() -> None:
 
 
 def test_reference_packs_come_last_wherever_they_stand() -> None:
-    reference, unable = Pack("reference", oracle=True), Pack("unable", lambda node: Refusal("too small", node))
+    reference, unable = Pack("reference", is_reference=True), Pack("unable", lambda node: Refusal("too small", node))
     graph = Graph()
     node = add(graph)
     answer = offers(reference, unable).ask(node)
@@ -137,7 +137,7 @@ def test_what_a_pack_was_given_stays_as_it_was() -> None:
 
 def test_kinds_and_their_versions() -> None:
     old, new = Pack("old", kinds=[FusedKind("pointwise", "1.0")]), Pack("new", kinds=[FusedKind("pointwise", "1.2")])
-    without, reference = Pack("without"), Pack("reference", oracle=True)
+    without, reference = Pack("without"), Pack("reference", is_reference=True)
     every, node = offers(reference, old, new, without), fused(Graph())
     answer = every.ask(node, FusedKind("pointwise", "1.1"))
     assert [o.pack.name for o in answer.offers] == ["new"]

@@ -39,7 +39,7 @@ def busy(place):
         print("NOTHING CAME")
 
 class Pack:
-    name, version, kinds, oracle, blocks, launch_seconds = "slow", "1.0", (), False, (), 0.0
+    name, version, kinds, is_reference, blocks, launch_seconds = "slow", "1.0", (), False, (), 0.0
     def offer(self, node, target):
         busy("offer")
         if node.op != "Relu":

@@ -38,9 +38,9 @@ class FakePack:
     blocks: Sequence[int] = ()
     launch_seconds = 1e-6
 
-    def __init__(self, name: str, *, oracle: bool = False) -> None:
+    def __init__(self, name: str, *, is_reference: bool = False) -> None:
         self.name = name
-        self.oracle = oracle
+        self.is_reference = is_reference
 
     def offer(self, *_: Any) -> Any:
         raise NotImplementedError

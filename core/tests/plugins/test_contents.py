@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fakes import FakeFrontend, FakePack
 
 from autofusion.plugins.contents import faults
 from autofusion.rules.rule import RulePack
+from core.tests.plugins.fakes import FakeFrontend, FakePack
 
 GOOD: dict[str, Any] = {
     "autofusion.frontends": FakeFrontend("f", (".f",)),
@@ -19,7 +19,7 @@ EXPECTED = {
     "autofusion.frontends": ["name", "version", "suffixes", "recognises", "load", "reference"],
     "autofusion.rules": ["name", "version", "rules"],
     "autofusion.kernels": [
-        "name", "version", "kinds", "oracle", "blocks", "launch_seconds", "offer", "reorder", "assemble",
+        "name", "version", "kinds", "is_reference", "blocks", "launch_seconds", "offer", "reorder", "assemble",
     ],
 }  # fmt: skip
 

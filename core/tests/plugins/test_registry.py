@@ -6,12 +6,12 @@ import importlib.metadata
 from pathlib import Path
 
 import pytest
-from fakes import TARGET, FakeFrontend, FakePack
 
 from autofusion.errors import ModelError, OptionError, PluginError
 from autofusion.plugins.registry import Registry
 from autofusion.rules.pattern import op, var
 from autofusion.rules.rule import RewriteRule, RulePack
+from core.tests.plugins.fakes import TARGET, FakeFrontend, FakePack
 
 A = FakeFrontend("a", (".a", ".both"), b"AAAA")
 B = FakeFrontend("b", (".b", ".both"), b"BBBB")
@@ -109,7 +109,7 @@ def test_frontends_by_name() -> None:
 
 
 def test_the_oracle_is_the_pack_that_says_so() -> None:
-    fast, book = FakePack("fast"), FakePack("book", oracle=True)
+    fast, book = FakePack("fast"), FakePack("book", is_reference=True)
     assert Registry.of(kernel_packs=[fast, book]).reference_pack(TARGET) is book
     with pytest.raises(PluginError, match="install autofusion-kernels-reference"):
         Registry.of(kernel_packs=[fast]).reference_pack(TARGET)

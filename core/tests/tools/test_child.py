@@ -12,10 +12,9 @@ from autofusion.tools.child import Ended, run_job
 
 
 def run(do: str, timeout: float = 30.0) -> Ended:
-    environ = {
-        "PYTHONPATH": os.pathsep.join(p for p in (str(Path(__file__).parent), os.environ.get("PYTHONPATH")) if p)
-    }
-    return run_job("child_jobs:work", {"do": do, "x": [1, 2]}, timeout=timeout, environ=environ)
+    root = str(Path(__file__).parents[3])
+    environ = {"PYTHONPATH": os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH")) if p)}
+    return run_job("core.tests.tools.child_jobs:work", {"do": do, "x": [1, 2]}, timeout=timeout, environ=environ)
 
 
 def test_a_result() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from tool_nets import feeds, network
 
 import autofusion as af
 from autofusion.errors import OptionError
 from autofusion.fusion.ledger import Verdict
 from autofusion.runtime.session import Session
 from autofusion.tools import baseline, explain
+from core.tests.tools.tool_nets import feeds, network
 
 
 @pytest.fixture(scope="module")

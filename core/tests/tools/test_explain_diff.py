@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tool_nets import network
 
 import autofusion as af
 from autofusion.errors import ModelError
 from autofusion.tools import explain, ledger_diff
+from core.tests.tools.tool_nets import network
 
 Data = dict[str, Any]
 
@@ -115,10 +115,10 @@ def test_long_lists_are_cut_in_the_text_alone(full: Data) -> None:
 def test_a_file_that_is_no_ledger_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "no.json"
     path.write_text(text)
-    with pytest.raises(ModelError, match=r"no\.json' is no ledger: expected the JSON that"):
+    with pytest.raises(ModelError, match=r"no\.json' is not a ledger: expected the JSON that"):
         ledger_diff.read(path)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="is no ledger"):
+    with pytest.raises(ModelError, match="is not a ledger"):
         ledger_diff.read(tmp_path / "absent.json")

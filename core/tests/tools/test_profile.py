@@ -6,13 +6,13 @@ import itertools
 import json
 
 import pytest
-from tool_nets import feeds, network
 
 import autofusion as af
 from autofusion.ir.text import from_text
 from autofusion.runtime.session import Session
 from autofusion.tools import profile as profiler
 from autofusion.tools.profile import Profile, profile
+from core.tests.tools.tool_nets import feeds, network
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ class TablePack:
     name = "byte-tables"
     version = version("autofusion-contrib-byte-tables")
     kinds: Sequence[FusedKind] = (FUNCTION_KIND,)
-    oracle = False
+    is_reference = False
     blocks: Sequence[int] = ()
     launch_seconds = 3e-6
 

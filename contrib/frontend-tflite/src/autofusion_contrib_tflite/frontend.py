@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autofusion.frontends import LoadOptions, ModelError, Oracle, PluginError, naming_file
+from autofusion.frontends import LoadOptions, ModelError, PluginError, Reference, naming_file
 from autofusion.ir.graph import Graph
 
 IDENTIFIER = b"TFL3"
@@ -40,7 +40,7 @@ class TfliteFrontend:
                 raise ModelError(f"expected the identifier {IDENTIFIER!r} at byte 4, found {content[4:8]!r}")
             return Reader(content, TABLE.extended(options.converters)).graph(options.inputs, options.outputs)
 
-    def reference(self, path: Path, options: LoadOptions) -> Oracle:
+    def reference(self, path: Path, options: LoadOptions) -> Reference:
         """The model run by LiteRT, without delegates; PluginError if that is not installed."""
         try:
             from ai_edge_litert.interpreter import Interpreter, OpResolverType
@@ -53,7 +53,7 @@ class TfliteFrontend:
         resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         interpreter = Interpreter(str(path), experimental_op_resolver_type=resolver)
 
-        def oracle(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        def run(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
             for name, index in reader.inputs.items():
                 interpreter.resize_tensor_input(index, inputs[name].shape)
             interpreter.allocate_tensors()
@@ -62,4 +62,4 @@ class TfliteFrontend:
             interpreter.invoke()
             return {name: interpreter.get_tensor(index) for name, index in reader.outputs.items()}
 
-        return oracle
+        return run

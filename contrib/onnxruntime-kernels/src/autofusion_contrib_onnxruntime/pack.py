@@ -52,7 +52,7 @@ class OnnxruntimePack:
     name = "onnxruntime"
     version = version("autofusion-contrib-kernels-onnxruntime")
     kinds: Sequence[FusedKind] = STANDARD
-    oracle = False
+    is_reference = False
     blocks: Sequence[int] = ()
     launch_seconds = CALL_SECONDS
 

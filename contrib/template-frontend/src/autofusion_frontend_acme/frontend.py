@@ -10,7 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.frontends import DAMAGE, LoadOptions, ModelError, Oracle, PluginError, naming_file, naming_node, nearest
+from autofusion.frontends import (
+    DAMAGE,
+    LoadOptions,
+    ModelError,
+    PluginError,
+    Reference,
+    naming_file,
+    naming_node,
+    nearest,
+)
 from autofusion.ir.graph import Graph, Value
 from autofusion.ir.types import TensorType
 from autofusion_frontend_acme.layers import TABLE, Call
@@ -37,7 +46,7 @@ class AcmeFrontend:
         with naming_file(path, (*DAMAGE, OSError)):
             return _graph(json.loads(path.read_bytes()), options)
 
-    def reference(self, path: Path, options: LoadOptions) -> Oracle:
+    def reference(self, path: Path, options: LoadOptions) -> Reference:
         """The model run by its own framework; there is none for this format."""
         raise PluginError("no framework runs .acme models; compare with stored outputs")
 

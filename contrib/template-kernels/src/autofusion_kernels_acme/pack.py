@@ -38,7 +38,7 @@ class AcmePack:
     name = "acme"
     version = version("autofusion-kernels-acme")
     kinds: Sequence[FusedKind] = (POINTWISE,)
-    oracle = False
+    is_reference = False
     blocks: Sequence[int] = ()
     launch_seconds = 3e-6
 

@@ -26,8 +26,8 @@ POINTWISE_EFFICIENCY = 0.25
 """Share of peak (which counts fused multiply-adds on all units) of other arithmetic."""
 SCATTER_SLOWDOWN = 3.0
 """Movement that permutes or gathers runs at a fraction of a copy's rate: its accesses are not sequential."""
-ORACLE_SLOWDOWN = 10.0
-"""Kernels that go by the book, against tuned ones; they also use one thread."""
+REFERENCE_SLOWDOWN = 10.0
+"""Kernels that are reference kernels, against tuned ones; they also use one thread."""
 CACHE_SHARE = 0.75
 """Share of a cache that a working set can fill before it starts to miss."""
 
@@ -61,11 +61,11 @@ class CostModel:
     measured: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     def price(
-        self, node: Node, offer: Offer | None = None, launch_seconds: float = 0.0, *, oracle: bool = False
+        self, node: Node, offer: Offer | None = None, launch_seconds: float = 0.0, *, is_reference: bool = False
     ) -> Price:
         """The price of ``node`` as ``offer`` runs it, or as a good kernel would if there is no offer.
 
-        ``launch_seconds`` is what the pack pays to start a step. ``oracle`` says that the kernel goes by the book.
+        ``launch_seconds`` is what the pack pays to start a step. ``is_reference``: by a reference kernel.
         """
         if offer is not None and self.measured:
             seconds = self.measured.get((signature(node), offer.kernel))
@@ -73,9 +73,9 @@ class CostModel:
                 return Price(seconds, source="measured")
         if offer is not None and offer.seconds is not None:
             return Price(offer.seconds + launch_seconds, launch_seconds, source="kernel")
-        return self._model(node, launch_seconds, oracle)
+        return self._model(node, launch_seconds, is_reference)
 
-    def _model(self, node: Node, launch: float, oracle: bool) -> Price:
+    def _model(self, node: Node, launch: float, is_reference: bool) -> Price:
         if is_free(node):
             return Price(0.0)
         if not is_static(node):
@@ -86,8 +86,8 @@ class CostModel:
         transcendental = work.transcendentals / target.transcendentals
         memory = _traffic(node, work) / bandwidth
         alone = max(compute + transcendental, memory)
-        if oracle:
-            return Price(launch + ORACLE_SLOWDOWN * alone, launch, compute, transcendental, memory, 1.0, level)
+        if is_reference:
+            return Price(launch + REFERENCE_SLOWDOWN * alone, launch, compute, transcendental, memory, 1.0, level)
         speedup = 1 + (target.threads - 1) * alone / (alone + PARALLEL_SECONDS)
         if level == "memory":
             speedup = min(speedup, max(1.0, target.bandwidth_memory / bandwidth))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         Exporter,
         Frontend,
         LoadOptions,
-        Oracle,
+        Reference,
     )
     from autofusion.frontends.failures import DAMAGE, naming_file, naming_node
     from autofusion.frontends.folding import fold
@@ -51,9 +51,9 @@ __all__ = [
     "LoadOptions",
     "ModelError",
     "OptionError",
-    "Oracle",
     "Origins",
     "PluginError",
+    "Reference",
     "ShapeError",
     "UnsupportedOperatorError",
     "by_operator",

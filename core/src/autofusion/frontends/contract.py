@@ -1,4 +1,4 @@
-"""What a frontend provides: model files in, graphs out, and the framework itself as an oracle."""
+"""What a frontend provides: model files in, graphs out, and the framework itself as the reference."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from autofusion.ir.graph import Graph
 
-Oracle = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
+Reference = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 
 Converter = Callable[[Any], Any]
 """From a frontend's ``Call`` to what its operator computes: usually an IR value, or a sequence of them."""
@@ -84,8 +84,8 @@ class Frontend(Protocol):
         """Read the model."""
         ...
 
-    def reference(self, path: Path, options: LoadOptions) -> Oracle:
-        """The model run by its own framework: the oracle. Raise PluginError if that is not installed."""
+    def reference(self, path: Path, options: LoadOptions) -> Reference:
+        """The model run by its own framework: the reference. Raise PluginError if that is not installed."""
         ...
 
 

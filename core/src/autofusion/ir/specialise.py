@@ -17,7 +17,7 @@ from autofusion.ir.infer import infer_node
 from autofusion.ir.types import TensorType, Type
 
 Evaluate = Callable[[Node, Sequence[np.ndarray | None]], Sequence[np.ndarray]]
-"""Runs one node on constant operands (the oracle pack does)."""
+"""Runs one node on constant operands (the reference kernels do)."""
 
 FOLD_BYTES = 1 << 24
 """A constant result larger than this, and larger than what it is made from, is computed at run time instead."""

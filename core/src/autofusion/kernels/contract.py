@@ -226,8 +226,8 @@ class KernelPack(Protocol):
     name: str
     version: str
     kinds: Sequence[FusedKind]
-    oracle: bool
-    """True if the pack runs operators by the book, one by one, on plain tensors: the reference and the fallback."""
+    is_reference: bool
+    """True if the pack has the reference kernels, one by one, on plain tensors: the reference and the fallback."""
     blocks: Sequence[int]
     """Channel blocks of the layouts that the pack's kernels use; empty if all are plain."""
     launch_seconds: float

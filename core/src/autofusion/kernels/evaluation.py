@@ -16,7 +16,7 @@ from autofusion.refusal import Refusal
 def reference_pack(packs: Iterable[KernelPack], why_missing: str = "") -> KernelPack:
     """The first of ``packs`` that runs any operator by itself, one by one; raise PluginError if there is none."""
     for pack in packs:
-        if pack.oracle:
+        if pack.is_reference:
             return pack
     raise PluginError(
         "no reference kernel pack is installed, and constants cannot be folded without one; "

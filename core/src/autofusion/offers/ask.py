@@ -71,7 +71,7 @@ class Offers:
         self, packs: Iterable[KernelPack], target: Target, model: CostModel, switches: KernelSwitches | None = None
     ) -> None:
         given = [guarded(pack) for pack in packs]
-        self.packs: Sequence[GuardedPack] = sorted(given, key=lambda pack: pack.oracle)
+        self.packs: Sequence[GuardedPack] = sorted(given, key=lambda pack: pack.is_reference)
         """Reference packs last."""
         self.target, self.model = target, model
         self.switches = switches or KernelSwitches(self.packs, Options())
@@ -88,10 +88,10 @@ class Offers:
         found: list[PricedOffer] = []
         refusals: list[PackRefusal] = []
         for pack in self.packs:
-            if pack.oracle and found:
+            if pack.is_reference and found:
                 break
             lacking = None if kind is None else _lacks_kind(pack, kind)
-            if lacking is not None and pack.oracle:
+            if lacking is not None and pack.is_reference:
                 continue
             answer = lacking or self._answer(pack, asked)
             if isinstance(answer, Refusal):
@@ -123,7 +123,7 @@ class Offers:
 
     def price(self, node: Node, offer: Offer, pack: KernelPack) -> float:
         """Seconds that an offer takes, launch included."""
-        return self.model.price(node, offer, pack.launch_seconds, oracle=pack.oracle).total
+        return self.model.price(node, offer, pack.launch_seconds, is_reference=pack.is_reference).total
 
     def reorder(self, node: Node, type_: TensorType, source: Operand, result: Operand) -> PricedOffer | None:
         """The first offer to copy a tensor from one layout to another; ``node`` stands for the copy."""

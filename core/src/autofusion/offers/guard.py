@@ -65,7 +65,7 @@ class GuardedPack:
 
     def __init__(self, pack: KernelPack) -> None:
         self._pack = pack
-        self.name, self.version, self.oracle = pack.name, pack.version, pack.oracle
+        self.name, self.version, self.is_reference = pack.name, pack.version, pack.is_reference
         self.blocks: Sequence[int] = pack.blocks
         self.launch_seconds = pack.launch_seconds
         self.kinds: Sequence[FusedKind] = pack.kinds
@@ -112,7 +112,7 @@ class GuardedPack:
 
     def attributed(self, offer: Offer, label: str) -> Offer:
         """``offer``, for the node ``label``: whatever its kernel does wrong is a KernelFailure."""
-        return offer if self.oracle else dataclasses.replace(offer, bind=self._binder(offer, label))
+        return offer if self.is_reference else dataclasses.replace(offer, bind=self._binder(offer, label))
 
     def _binder(self, offer: Offer, label: str) -> Callable[..., Any]:
         def bind(context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]) -> Any:
@@ -159,7 +159,7 @@ class GuardedPack:
         """The error for what ``kernel`` did wrong at ``label``."""
         who = "" if kernel == ALL else f"kernel '{kernel}' of "
         message = f"{who}pack '{self.name}' {self.version} {what}, for {label}"
-        return KernelError(message) if self.oracle else KernelFailure(self, kernel, message)
+        return KernelError(message) if self.is_reference else KernelFailure(self, kernel, message)
 
     def reorder(self, type_: TensorType, source: Operand, result: Operand, target: Target) -> Offer | None:
         """The pack's copy between layouts; None if it has none, or fails."""

@@ -32,7 +32,7 @@ class RuntimeException(Exception):
 
 
 class InvalidProtobuf(Exception):
-    """The file, or the bytes, are no model."""
+    """The file, or the bytes, are not a model."""
 
 
 class ModelLoaded(Exception):

@@ -301,7 +301,7 @@ def _array(name: str, value: Any, dtype: np.dtype | None) -> Any:
     try:
         return np.asarray(value, dtype)
     except (TypeError, ValueError) as error:
-        raise RuntimeError(f"input '{name}': the list is no tensor of {dtype}: {error}") from error
+        raise RuntimeError(f"input '{name}': the list is not a tensor of {dtype}: {error}") from error
 
 
 def _check_options(options: Any) -> None:

@@ -88,7 +88,7 @@ def element_dtype(element: object) -> np.dtype:
         for name, (_, number) in _ELEMENTS.items():
             if number == element:
                 return dtype_from_name(name)
-        raise TypeError(f"{element} is no element type of ONNX")
+        raise TypeError(f"{element} is not an element type of ONNX")
     return np.dtype(element)  # type: ignore[call-overload, no-any-return]
 
 

@@ -46,7 +46,7 @@ class OrtValue:
 
     @classmethod
     def ortvalue_from_numpy(cls, numpy_obj: np.ndarray, device_type: Any = "cpu", device_id: int = 0) -> OrtValue:
-        """A tensor over the memory of ``numpy_obj``; raise RuntimeError if it is no array of numbers."""
+        """A tensor over the memory of ``numpy_obj``; raise RuntimeError if it is not an array of numbers."""
         cpu(device_type)
         if not isinstance(numpy_obj, np.ndarray) or numpy_obj.dtype.kind in "OUS":
             raise RuntimeError("Creation of OrtValues is currently only supported from non-string numpy arrays")

@@ -61,7 +61,7 @@ _CONTRACTS: dict[str, dict[str, Check]] = {
         "name": _text,
         "version": _text,
         "kinds": _kinds,
-        "oracle": _flag,
+        "is_reference": _flag,
         "blocks": _sequence,
         "launch_seconds": _number,
         "offer": callable,

@@ -32,7 +32,7 @@ class _StopError(BaseException):
 
 
 def limit(environ: Mapping[str, str] | None = None) -> float:
-    """The limit in seconds; a value that is no number counts as unset."""
+    """The limit in seconds; a value that is not a number counts as unset."""
     try:
         return float((os.environ if environ is None else environ).get(LIMIT, "") or DEFAULT_SECONDS)
     except ValueError:

@@ -132,7 +132,7 @@ def _misfit(node: Node, result: Value) -> Refusal:
     value = next((v for v in odd if v.dtype != type_.dtype or _wrong_dim(v, type_)), None)
     value = value or next((v for v in odd if any(d != 1 for d in v.shape or ())), None)
     if value is None:
-        return Refusal(f"an operand or the result is no tensor like '{result.name}' ({type_})", node)
+        return Refusal(f"an operand or the result is not a tensor like '{result.name}' ({type_})", node)
     wrong = _wrong_dim(value, type_)
     if value.dtype != type_.dtype:
         hint = f"would fuse if '{value.name}' were of {type_.dtype}"

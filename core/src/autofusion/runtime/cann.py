@@ -147,7 +147,7 @@ def _parse_json(text: str, origin: str) -> dict[str, dict[str, bool]]:
         if section not in (GRAPH, BUFFER):
             raise OptionError(f"{origin} has the section '{section}', expected {GRAPH} or {BUFFER}")
         if not isinstance(entries, dict):
-            raise OptionError(f"section '{section}' of {origin} is no object of names with on or off")
+            raise OptionError(f"section '{section}' of {origin} is not an object of names with on or off")
         states[section] = {name: _state(value, name, origin) for name, value in entries.items()}
     return states
 

@@ -41,7 +41,7 @@ class ControlPack:
     name = "control"
     version = "1"
     kinds: Sequence[FusedKind] = ()
-    oracle = False
+    is_reference = False
     blocks: Sequence[int] = ()
     launch_seconds = 20e-6
 

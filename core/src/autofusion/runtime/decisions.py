@@ -1,7 +1,7 @@
 """What is decided for a graph and a class of input sizes: made once, for the representative, and followed by the rest.
 
 A shape gets decisions of its own where those of its class do not hold for it: another branch of an If is taken, a dim
-is 1 or 0, a rule does not find or allow what it rewrote, or the representative is no shape that the model takes. Its
+is 1 or 0, a rule does not find or allow what it rewrote, or the representative is not a shape that the model takes. Its
 ledger says so.
 """
 

@@ -260,7 +260,7 @@ def _array(value: Value, dtype: np.dtype, given: Any) -> np.ndarray:
         reason = ""
     if array is None or (array.dtype.kind == "O" and dtype.kind != "O"):
         raise InputError(
-            f"input '{value.name}' is no tensor: expected an array of {dtype_name(dtype)}, "
+            f"input '{value.name}' is not a tensor: expected an array of {dtype_name(dtype)}, "
             f"found {type(given).__name__}{reason}"
         )
     return array

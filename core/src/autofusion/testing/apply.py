@@ -1,4 +1,4 @@
-"""Apply rules to a graph as a test wants it: without asking whether it pays, and run graphs by the book.
+"""Apply rules to a graph as a test wants it: without asking whether it pays, and run graphs by the reference kernels.
 
 Whether a fusion is legal must not depend on which kernels happen to be installed or on what they cost. Here every fused
 node has a kernel that is free, so that a fuse rule takes whatever it proposes, and the numbers say whether it may.
@@ -54,7 +54,7 @@ def run_node(node: Node, operands: Sequence[Any]) -> list[Any]:
         return list(run_by_reference(installed_reference(), node, list(operands), BindContext(this_target(), {})))
 
 
-def run_by_the_book(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:
+def run_graph_by_reference(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:
     """The outputs of ``graph``, in order; inputs that are left out take their defaults."""
     values: dict[Value, Any] = {v: inputs[v.name] if v.name in inputs else v.default for v in graph.inputs}
     graph.sort()
@@ -65,14 +65,14 @@ def run_by_the_book(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:
 
 
 class _Body:
-    """A body of control flow, run by the book."""
+    """A body of control flow, run by the reference kernels."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The results for ``inputs``."""
-        return run_by_the_book(self._graph, dict(zip((v.name for v in self._graph.inputs), inputs, strict=True)))
+        return run_graph_by_reference(self._graph, dict(zip((v.name for v in self._graph.inputs), inputs, strict=True)))
 
 
 class FreeKernels:
@@ -80,7 +80,7 @@ class FreeKernels:
 
     name = "free"
     version = "0"
-    oracle = False
+    is_reference = False
     blocks: Sequence[int] = ()
     launch_seconds = 0.0
 

@@ -125,7 +125,7 @@ class FrontendTests(StandardTests):
         assert _digest(model.path) == before, f"loading changes '{model}'"
 
     def test_parity(self, model: Model) -> None:
-        """Run by the book, the graph gives what the framework gives."""
+        """Run by the reference kernels, the graph gives what the framework gives."""
         graph = self._load(model)
         inputs = model.inputs or random_inputs(graph, model.sizes)
         expected = self._expected(model, inputs)
@@ -145,7 +145,7 @@ class FrontendTests(StandardTests):
     # ---- what is wrong ----------------------------------------------------------------------------------------
 
     def test_garbage(self, garbage: str, tmp_path: Path) -> None:
-        """What is no model is not recognised, and loading it is a ModelError that names the file."""
+        """What is not a model is not recognised, and loading it is a ModelError that names the file."""
         for suffix in ("", *self.frontend().suffixes):
             path = tmp_path / f"garbage{suffix}"
             path.write_bytes(_GARBAGE[garbage])
@@ -191,10 +191,10 @@ class FrontendTests(StandardTests):
         if model.expected is not None:
             return model.expected
         try:
-            oracle = self.frontend().reference(model.path, model.options)
+            reference_run = self.frontend().reference(model.path, model.options)
         except PluginError as error:
             pytest.skip(f"no expected outputs, and the framework is not installed: {error}")
-        return oracle(inputs)
+        return reference_run(inputs)
 
     @staticmethod
     def _compare(graph: Graph, found: Sequence[Any], expected: Mapping[str, np.ndarray], model: Model) -> None:

@@ -9,7 +9,7 @@ must come of it; without that part the graph must stay as it is. Comments before
     // refused: conv.fold_bias: is also a graph output
 
 Digests of constants stand for seeded random data; constants that a rule made are printed as ``dense<made>``. Besides
-the text, the numbers are compared: both graphs run on the same random inputs by the oracle that the caller passes.
+the text, the numbers are compared: both graphs run on the same random inputs by what the caller passes.
 ``AUTOFUSION_BLESS=1`` writes what was found into the file instead of comparing the text.
 """
 
@@ -37,7 +37,7 @@ from autofusion.rules.rule import RulePack
 from autofusion.testing.apply import apply_rules
 
 RunGraph = Callable[[Graph, Mapping[str, Any]], Sequence[Any]]
-"""Runs a graph on named inputs by the book."""
+"""Runs a graph on named inputs by the reference kernels."""
 
 _SEPARATOR, _ARROW = "// -----", "// ---->"
 _VERSION = re.compile(r'(rule = "[^"@]*)@[^"]*')

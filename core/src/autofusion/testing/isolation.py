@@ -2,7 +2,7 @@
 
 Two things can only be seen there: which modules come with the plugin's module (in this process they are loaded
 already), and whether core is still what it was. A plugin that replaces functions of core changes what every other
-plugin does, so it is no plugin; there is no way to load it safely, but there is a way to find it.
+plugin does, so it is no plugin; there is not a way to load it safely, but there is a way to find it.
 """
 
 from __future__ import annotations

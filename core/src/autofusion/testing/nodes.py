@@ -161,10 +161,10 @@ def _contractions() -> Iterator[NodeCase]:
     for left, right in _MATMUL:
         for constants in ((), (1,)):
             yield node_case("MatMul", [_data(left), _data(right, seed=1)], constants=constants)
-    for (left, right), (a, b) in itertools.product(_MATMUL, itertools.product((np.uint8, np.int8), repeat=2)):
-        zeros = [_data((), a, 2), _data((), b, 3)]
-        yield node_case("MatMulInteger", [_data(left, a), _data(right, b, 1), *zeros], constants=[1, 3])
-        yield node_case("MatMulInteger", [_data(left, a), _data(right, b, 1)])
+    for (left, right), (one, other) in itertools.product(_MATMUL, itertools.product((np.uint8, np.int8), repeat=2)):
+        zeros = [_data((), one, 2), _data((), other, 3)]
+        yield node_case("MatMulInteger", [_data(left, one), _data(right, other, 1), *zeros], constants=[1, 3])
+        yield node_case("MatMulInteger", [_data(left, one), _data(right, other, 1)])
     for a, b in itertools.product((0, 1), repeat=2):
         left, right = ((7, 5) if a else (5, 7)), ((3, 7) if b else (7, 3))
         operands = [_data(left), _data(right, seed=1), _data((3,), seed=2)]

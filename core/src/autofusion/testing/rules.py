@@ -15,7 +15,7 @@ from autofusion.plugins.registry import default_registry
 from autofusion.rules.check import problems
 from autofusion.rules.rule import Rule, RulePack
 from autofusion.testing import numbers
-from autofusion.testing.apply import Applied, apply_rules, run_by_the_book, this_target
+from autofusion.testing.apply import Applied, apply_rules, run_graph_by_reference, this_target
 from autofusion.testing.corpus import corpus
 from autofusion.testing.golden import GoldenCase, check_golden
 from autofusion.testing.graphs import near_misses, renamed, spellings, with_type
@@ -72,7 +72,7 @@ class RulePackTests(StandardTests):
 
     def test_golden(self, case: GoldenCase) -> None:
         """What the pack makes of the graph, its refusals and its numbers are those that the file states."""
-        check_golden(case, [self.rule_pack()], run_by_the_book)
+        check_golden(case, [self.rule_pack()], run_graph_by_reference)
 
     # ---- each rule where it fires ------------------------------------------------------------------------------
 
@@ -201,7 +201,7 @@ def _compare(graph: Graph, applied: Applied, what: str, special: bool = False) -
         assert left == found, f"{what}: the rules refused, but the graph has changed"
         return
     inputs = numbers.special_inputs(graph) if special else numbers.ordinary_inputs(graph)
-    expected, got = run_by_the_book(graph, inputs), run_by_the_book(applied.graph, inputs)
+    expected, got = run_graph_by_reference(graph, inputs), run_graph_by_reference(applied.graph, inputs)
     said = numbers.all_differences(got, expected, graph.output_names)
     assert not said, f"{what}: {said}"
 

@@ -12,7 +12,7 @@ from autofusion.ir.infer import infer_graph
 from autofusion.ir.text import SeededConstants, from_text
 from autofusion.options import Options
 from autofusion.rules.rule import RewriteRule, Rule, RulePack
-from autofusion.testing.apply import Applied, apply_rules, run_by_the_book
+from autofusion.testing.apply import Applied, apply_rules, run_graph_by_reference
 from autofusion.testing.corpus import corpus
 from autofusion.testing.golden import GoldenCase, golden_cases
 from autofusion.testing.graphs import is_open, with_sizes
@@ -80,7 +80,7 @@ def sites_of(rule: Rule, pack: RulePack, golden: Iterable[GoldenCase]) -> list[S
 def _runs(graph: Graph) -> bool:
     """False for a made-up graph that inference takes, but whose operands make no sense (a shape of floats)."""
     try:
-        run_by_the_book(graph, ordinary_inputs(graph))
+        run_graph_by_reference(graph, ordinary_inputs(graph))
     except AutofusionError:
         return False
     return True

@@ -43,7 +43,7 @@ def read_case(folder: Path) -> tuple[Graph, dict[str, np.ndarray]]:
         inputs = dict(_unpacked(folder / INPUTS))
         return from_text((folder / MODEL).read_text("utf-8"), constants), inputs
     except OSError as error:
-        raise InputError(f"'{folder}' is no case: {error}") from error
+        raise InputError(f"'{folder}' is not a case: {error}") from error
 
 
 def _large(graph: Graph) -> Iterator[np.ndarray]:

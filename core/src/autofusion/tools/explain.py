@@ -133,7 +133,7 @@ def summary(session: Session, baseline: Session | None = None) -> list[str]:
     budget = session.context.options.memory_budget
     if budget is not None:
         lines.append(f"memory budget: {words.size(budget)}, {_kept(peak_bytes(session), budget)}")
-    slow = sorted({f"{s.node.op}" for s in steps if s.pack.oracle})
+    slow = sorted({f"{s.node.op}" for s in steps if s.pack.is_reference})
     if slow:
         lines.append(f"no fast kernel, reference used for: {', '.join(slow)}")
     return lines

@@ -69,7 +69,7 @@ def read(path: Path) -> Data:
     except (OSError, ValueError, KeyError, AttributeError) as error:
         said = f"{type(error).__name__}: {error}"
         raise OptionError(
-            f"'{path}' is no baseline ({said}); 'autofusion record MODEL -o {path}' writes one"
+            f"'{path}' is not a baseline ({said}); 'autofusion record MODEL -o {path}' writes one"
         ) from error
     return data
 

@@ -66,7 +66,7 @@ def read(path: Path) -> Data:
             raise KeyError("records")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(
-            f"'{path}' is no ledger: expected the JSON that 'autofusion explain MODEL --json' prints "
+            f"'{path}' is not a ledger: expected the JSON that 'autofusion explain MODEL --json' prints "
             f"({type(error).__name__}: {error})"
         ) from error
     found: Data = data

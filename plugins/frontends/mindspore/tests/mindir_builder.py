@@ -70,11 +70,11 @@ def make(name: str) -> tuple[Any, ...]:
         size = {"inception_v3": 299, "inception_v4": 299, "xception": 299}.get(name.removeprefix("mindcv-"), 224)
         image = np.random.default_rng(1).standard_normal((1, 3, size, size)).astype(np.float32)
         return mindcv.create_model(name.removeprefix("mindcv-"), pretrained=False, num_classes=100), [image]
-    import mindir_nets
-    from mindir_cache import NETWORKS
+    from plugins.frontends.mindspore.tests import mindir_nets
+    from plugins.frontends.mindspore.tests.mindir_cache import NETWORKS
 
     for module in NETWORKS:
-        import_module(module)
+        import_module(f"plugins.frontends.mindspore.tests.{module}")
     return mindir_nets.NETS[name]()
 
 

@@ -57,8 +57,9 @@ def build(names: Iterable[str]) -> None:
         wanted = [n for n in names if (group == "mindcv") == n.startswith("mindcv-")]
         missing = [n for n in wanted if not _is_there(folder(group), n)]
         if missing:
-            command = [sys.executable, str(HERE / "mindir_builder.py"), str(folder(group)), *missing]
-            subprocess.run(command, capture_output=True, check=False)
+            module = "plugins.frontends.mindspore.tests.mindir_builder"
+            command = [sys.executable, "-m", module, str(folder(group)), *missing]
+            subprocess.run(command, cwd=HERE.parents[3], capture_output=True, check=False)
 
 
 def _is_there(where: Path, name: str) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from mindir_nets import cell, floats
 from mindspore import Parameter, Tensor, nn, ops
+
+from plugins.frontends.mindspore.tests.mindir_nets import cell, floats
 
 
 class AssignInBranch(nn.Cell):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from mindir_nets import Each, cell, floats, ints, net
 from mindspore import Parameter, Tensor, nn, ops
+
+from plugins.frontends.mindspore.tests.mindir_nets import Each, cell, floats, ints, net
 
 cell(
     "convolutions",

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import mindspore as ms
-from mindir_nets import cell, floats
 from mindspore import Tensor, nn, ops
+
+from plugins.frontends.mindspore.tests.mindir_nets import cell, floats
 
 
 class Dynamic(nn.Cell):

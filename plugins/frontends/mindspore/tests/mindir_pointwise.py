@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from mindir_nets import cell, floats, ints, net
 from mindspore import nn, ops
+
+from plugins.frontends.mindspore.tests.mindir_nets import cell, floats, ints, net
 
 
 def unary(x, p):

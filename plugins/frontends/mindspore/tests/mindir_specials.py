@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from mindir_nets import RNG, cell, floats, ints
 from mindspore import Tensor, nn
 from mindspore.ops import operations as P
 from mindspore.ops.auto_generate import gen_ops_prim as G
+
+from plugins.frontends.mindspore.tests.mindir_nets import RNG, cell, floats, ints
 
 
 class One(nn.Cell):

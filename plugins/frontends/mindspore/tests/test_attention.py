@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from one_primitive import run
-from primitive_definitions import softmax
 
 from autofusion.errors import ModelError
+from plugins.frontends.mindspore.tests.one_primitive import run
+from plugins.frontends.mindspore.tests.primitive_definitions import softmax
 
 pytestmark = pytest.mark.mindspore
 

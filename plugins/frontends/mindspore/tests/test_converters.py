@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from one_primitive import run
-from primitive_definitions import (
+
+from plugins.frontends.mindspore.tests.one_primitive import run
+from plugins.frontends.mindspore.tests.primitive_definitions import (
     columns,
     convolved,
     erf,

@@ -6,7 +6,6 @@ import importlib.util
 import shutil
 from pathlib import Path
 
-import mindir_cache
 import numpy as np
 import pytest
 
@@ -15,6 +14,7 @@ from autofusion.errors import ModelError, UnsupportedOperatorError
 from autofusion.frontends import LoadOptions
 from autofusion_frontend_mindspore.frontend import MindsporeFrontend
 from autofusion_frontend_mindspore.protos import model_proto
+from plugins.frontends.mindspore.tests import mindir_cache
 
 pytestmark = [
     pytest.mark.mindspore,

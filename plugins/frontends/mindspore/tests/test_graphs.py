@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import mindir_cache
 import numpy as np
 import pytest
 
@@ -20,6 +19,7 @@ from autofusion.ir.verify import verify
 from autofusion.tools.export import export
 from autofusion_frontend_mindspore import registry
 from autofusion_frontend_mindspore.frontend import MindsporeFrontend
+from plugins.frontends.mindspore.tests import mindir_cache
 
 pytestmark = [
     pytest.mark.mindspore,
@@ -148,11 +148,11 @@ def test_converters_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_oracle_runs_mindspore() -> None:
     network = mindir_cache.exported("counter")
-    oracle = FRONTEND.reference(network.path, LoadOptions())
+    reference_run = FRONTEND.reference(network.path, LoadOptions())
     for _ in range(2):  # every run begins with the parameters of the file
-        results = oracle({"x": network.inputs[0]})
+        results = reference_run({"x": network.inputs[0]})
         assert all(np.array_equal(results[f"out{i}"], y) for i, y in enumerate(network.outputs))
     with pytest.raises(InputError, match="needs the inputs x"):
-        oracle({})
+        reference_run({})
     with pytest.raises(OptionError, match="as a whole"):
         FRONTEND.reference(network.path, LoadOptions(outputs=("out0",)))

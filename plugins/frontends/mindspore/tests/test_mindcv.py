@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import importlib.util
 
-import mindir_cache
 import numpy as np
 import pytest
 
 import autofusion as af
 from autofusion.tools.compare import difference
+from plugins.frontends.mindspore.tests import mindir_cache
 
 pytestmark = [
     pytest.mark.mindspore,

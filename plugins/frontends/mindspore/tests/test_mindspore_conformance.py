@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from one_primitive import OnePrimitive
 
 from autofusion.testing import FrontendTests
 from autofusion.testing.frontends import Model
+from plugins.frontends.mindspore.tests.one_primitive import OnePrimitive
 
 pytestmark = pytest.mark.mindspore
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from one_primitive import OnePrimitive, run
 
 import autofusion as af
+from plugins.frontends.mindspore.tests.one_primitive import OnePrimitive, run
 
 pytestmark = pytest.mark.mindspore
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from one_primitive import run
 
 from autofusion.errors import ModelError
+from plugins.frontends.mindspore.tests.one_primitive import run
 
 pytestmark = pytest.mark.mindspore
 

@@ -6,12 +6,12 @@ import importlib.util
 from collections import Counter
 from collections.abc import Iterator
 
-import mindir_cache
 import pytest
 
 import autofusion as af
-import zoo
 from autofusion.ir.graph import FUSED, Graph, Node
+from plugins.frontends.mindspore.tests import mindir_cache
+from tests.zoo import zoo
 
 pytestmark = [
     pytest.mark.mindspore,

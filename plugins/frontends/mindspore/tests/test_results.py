@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from one_primitive import run
-from primitive_definitions import convolved, softplus
+
+from plugins.frontends.mindspore.tests.one_primitive import run
+from plugins.frontends.mindspore.tests.primitive_definitions import convolved, softplus
 
 pytestmark = pytest.mark.mindspore
 

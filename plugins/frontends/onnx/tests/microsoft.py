@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 from onnx import helper
-from onnx_models import check_against_ort, model
+
+from plugins.frontends.onnx.tests.onnx_models import check_against_ort, model
 
 RNG = np.random.default_rng(0)
 

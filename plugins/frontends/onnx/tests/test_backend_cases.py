@@ -11,10 +11,10 @@ import onnx
 import pytest
 from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
-from onnx_models import load, run
 
 from autofusion.errors import KernelError
 from autofusion_frontend_onnx.load import load_model
+from plugins.frontends.onnx.tests.onnx_models import load, run
 
 # Random by nature: what comes out is tested elsewhere.
 RANDOM = ("bernoulli", "training_dropout")

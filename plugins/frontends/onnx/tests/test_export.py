@@ -10,7 +10,6 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.backend.test.loader import load_model_tests
-from onnx_models import assert_same, load, model, ort, run
 
 from autofusion.errors import AutofusionError, ModelError
 from autofusion.frontends import LoadOptions
@@ -21,6 +20,7 @@ from autofusion_frontend_onnx import export
 from autofusion_frontend_onnx.export import export_model
 from autofusion_frontend_onnx.frontend import OnnxFrontend
 from autofusion_frontend_onnx.load import load_model
+from plugins.frontends.onnx.tests.onnx_models import assert_same, load, model, ort, run
 
 F32 = np.dtype(np.float32)
 X = np.float32([[1, -2, 3], [-4, 5, -6]])
@@ -247,7 +247,7 @@ def test_round_trip_of_the_backend_tests(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_round_trip_of_the_zoo(tmp_path: Path) -> None:
     """Every real model is written as a valid model that gives the same results in onnxruntime."""
-    import zoo
+    from tests.zoo import zoo
 
     for name in zoo.MODELS:
         path, fed = zoo.model_path(name), zoo.inputs(name)

@@ -10,11 +10,11 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from onnx_models import model
 
 from autofusion.errors import ModelError
 from autofusion.frontends import LoadOptions
 from autofusion_frontend_onnx.frontend import OnnxFrontend
+from plugins.frontends.onnx.tests.onnx_models import model
 
 FRONTEND = OnnxFrontend()
 X = np.ones((2, 3), np.float32)
@@ -116,7 +116,7 @@ def test_model_of_more_than_two_gigabytes(tmp_path: Path) -> None:
     ],
 )
 def test_tensors_whose_size_is_a_lie(dims: tuple[int, ...], filled: dict[str, object], message: str) -> None:
-    from onnx_models import load
+    from plugins.frontends.onnx.tests.onnx_models import load
 
     source = model([helper.make_node("Identity", ["w"], ["y"])], {}, ["y"])
     source.graph.initializer.append(TensorProto(name="w", data_type=TensorProto.FLOAT, dims=dims, **filled))

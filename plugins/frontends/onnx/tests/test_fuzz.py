@@ -12,13 +12,13 @@ import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mutation import damaged_bytes, damaged_fields
 from onnx import helper
-from onnx_models import model
 
 from autofusion.errors import AutofusionError
 from autofusion.frontends import LoadOptions
 from autofusion_frontend_onnx.frontend import OnnxFrontend
+from plugins.frontends.onnx.tests.mutation import damaged_bytes, damaged_fields
+from plugins.frontends.onnx.tests.onnx_models import model
 
 FRONTEND = OnnxFrontend()
 

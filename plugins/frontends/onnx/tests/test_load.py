@@ -10,11 +10,11 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from onnx_models import load, model, run
 
 from autofusion.errors import ModelError, OptionError, UnsupportedOperatorError
 from autofusion.frontends import LoadOptions
 from autofusion_frontend_onnx.frontend import OnnxFrontend
+from plugins.frontends.onnx.tests.onnx_models import load, model, run
 
 X = {"x": np.ones((2, 3), np.float32)}
 

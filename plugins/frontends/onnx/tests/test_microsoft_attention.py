@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from microsoft import RNG, f32, single
 from onnx import helper
-from onnx_models import assert_same, check_against_ort, load, model, ort, run
+
+from plugins.frontends.onnx.tests.microsoft import RNG, f32, single
+from plugins.frontends.onnx.tests.onnx_models import assert_same, check_against_ort, load, model, ort, run
 
 
 def _i32(*values: Any) -> np.ndarray:

@@ -7,11 +7,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from microsoft import RNG, f32, single, u8
 from onnx import helper
-from onnx_models import load, model, run
 
 from autofusion_frontend_onnx.converters.microsoft.blocks import unpacked
+from plugins.frontends.onnx.tests.microsoft import RNG, f32, single, u8
+from plugins.frontends.onnx.tests.onnx_models import load, model, run
 
 
 def _numbers(data: np.ndarray, bits: int, count: int) -> np.ndarray:

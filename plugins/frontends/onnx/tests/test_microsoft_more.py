@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from microsoft import RNG, f32, i8, scalar, single, u8
 from onnx import helper
-from onnx_models import load, model, run
+
+from plugins.frontends.onnx.tests.microsoft import RNG, f32, i8, scalar, single, u8
+from plugins.frontends.onnx.tests.onnx_models import load, model, run
 
 
 def _i64(*values: Any) -> np.ndarray:

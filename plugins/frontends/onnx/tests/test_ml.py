@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import helper
-from onnx_models import assert_same, load, model, ort, run
+
+from plugins.frontends.onnx.tests.onnx_models import assert_same, load, model, ort, run
 
 RNG = np.random.default_rng(0)
 F32 = np.float32

@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from onnx_models import assert_same, check_against_ort, load, model, ort, run
 
 from autofusion.errors import ModelError
+from plugins.frontends.onnx.tests.onnx_models import assert_same, check_against_ort, load, model, ort, run
 
 F = TensorProto.FLOAT
 

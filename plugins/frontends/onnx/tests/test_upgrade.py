@@ -6,10 +6,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
-from onnx_models import check_against_ort, load, model
-from upgrades import drawing, i64, node
 
 from autofusion.errors import ModelError, UnsupportedOperatorError
+from plugins.frontends.onnx.tests.onnx_models import check_against_ort, load, model
+from plugins.frontends.onnx.tests.upgrades import drawing, i64, node
 
 f32 = drawing(0)
 

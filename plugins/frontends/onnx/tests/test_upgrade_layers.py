@@ -6,8 +6,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
-from onnx_models import assert_same, check_against_ort, load, model, ort, run
-from upgrades import drawing, node
+
+from plugins.frontends.onnx.tests.onnx_models import assert_same, check_against_ort, load, model, ort, run
+from plugins.frontends.onnx.tests.upgrades import drawing, node
 
 f32 = drawing(0)
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
-from onnx_models import assert_same, load, model, run
-from upgrades import drawing, node
+
+from plugins.frontends.onnx.tests.onnx_models import assert_same, load, model, run
+from plugins.frontends.onnx.tests.upgrades import drawing, node
 
 f32 = drawing(0)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-import zoo
+from tests.zoo import zoo
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +94,10 @@ def path_of(name: str) -> Path:
     path = zoo.cache_dir() / "keras" / f"{name}-{MODELS[name].size}-{recipe}.pb"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        search = os.pathsep.join(str(Path(module).parent) for module in (zoo.__file__, __file__))
-        environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": search}
-        command = [sys.executable, __file__, name, str(path)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+        command = [sys.executable, "-m", "plugins.frontends.tensorflow.tests.keras_models", name, str(path)]
+        root = Path(__file__).parents[4]
+        done = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"building {name} failed:\n{done.stderr[-2000:]}"
     return path
 

@@ -9,9 +9,9 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 import numpy as np  # noqa: E402
-from tf_graphs import check, frozen  # noqa: E402
 
 from autofusion.fusion.ledger import Verdict  # noqa: E402
+from plugins.frontends.tensorflow.tests.tf_graphs import check, frozen  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

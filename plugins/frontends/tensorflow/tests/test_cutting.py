@@ -11,12 +11,11 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from tf_graphs import expected, graph_v1  # noqa: E402
-
 import autofusion as af  # noqa: E402
 from autofusion.errors import AutofusionError, ModelError, OptionError, UnsupportedOperatorError  # noqa: E402
 from autofusion.frontends.contract import LoadOptions  # noqa: E402
 from autofusion_frontend_tensorflow.frontend import TensorflowFrontend  # noqa: E402
+from plugins.frontends.tensorflow.tests.tf_graphs import expected, graph_v1  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -149,8 +148,8 @@ def test_signature_of_a_saved_model(tmp_path: Path) -> None:
     value = np.float32([1, 2])
     np.testing.assert_array_equal(af.compile(path, signature="encode").run({"x": value})["code"], value * 2)
     np.testing.assert_array_equal(af.compile(path, signature="decode").run({"code": value})["x"], value / 2)
-    oracle = TensorflowFrontend().reference(path, LoadOptions(signature="decode"))
-    np.testing.assert_array_equal(oracle({"code": value})["x"], value / 2)
+    reference_run = TensorflowFrontend().reference(path, LoadOptions(signature="decode"))
+    np.testing.assert_array_equal(reference_run({"code": value})["x"], value / 2)
     with pytest.raises(ModelError, match=r"found: decode, encode.*--signature"):
         af.load(path)
     with pytest.raises(OptionError, match=r"no signature 'encoder'.*did you mean 'encode'"):

@@ -11,11 +11,10 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from tf_graphs import check, expected, frozen, graph_v1, specs_of  # noqa: E402
-
 import autofusion as af  # noqa: E402
-import zoo  # noqa: E402  (after the skip)
 from autofusion.errors import AutofusionError, ModelError, OptionError, UnsupportedOperatorError  # noqa: E402
+from plugins.frontends.tensorflow.tests.tf_graphs import check, expected, frozen, graph_v1, specs_of  # noqa: E402
+from tests.zoo import zoo  # noqa: E402  (after the skip)
 
 pytestmark = pytest.mark.tensorflow
 

@@ -9,11 +9,10 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from tf_graphs import frozen, specs_of  # noqa: E402
-from tf_operators import Cases, normal  # noqa: E402
-
 import autofusion as af  # noqa: E402
 from autofusion.errors import ModelError  # noqa: E402
+from plugins.frontends.tensorflow.tests.tf_graphs import frozen, specs_of  # noqa: E402
+from plugins.frontends.tensorflow.tests.tf_operators import Cases, normal  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

@@ -11,7 +11,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from tf_graphs import agree  # noqa: E402  (after the skip)
+from plugins.frontends.tensorflow.tests.tf_graphs import agree  # noqa: E402  (after the skip)
 
 pytestmark = pytest.mark.tensorflow
 

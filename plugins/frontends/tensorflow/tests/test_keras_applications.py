@@ -14,11 +14,10 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-import keras_models  # noqa: E402  (after the skip)
-from fused_graph import channel_arithmetic, nodes_with_bodies, transposes_apart  # noqa: E402
-from tf_graphs import expected  # noqa: E402
-
 import autofusion as af  # noqa: E402
+from plugins.frontends.tensorflow.tests import keras_models  # noqa: E402  (after the skip)
+from plugins.frontends.tensorflow.tests.fused_graph import channel_arithmetic, nodes_with_bodies, transposes_apart  # noqa: E402
+from plugins.frontends.tensorflow.tests.tf_graphs import expected  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

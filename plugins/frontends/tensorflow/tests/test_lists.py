@@ -12,7 +12,8 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2  # noqa: E402
-from tf_graphs import check  # noqa: E402
+
+from plugins.frontends.tensorflow.tests.tf_graphs import check  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

@@ -9,7 +9,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from tf_operators import IMAGE, Cases, normal  # noqa: E402
+from plugins.frontends.tensorflow.tests.tf_operators import IMAGE, Cases, normal  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

@@ -10,7 +10,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from tf_operators import Cases, integers, normal, positive  # noqa: E402
+from plugins.frontends.tensorflow.tests.tf_operators import Cases, integers, normal, positive  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

@@ -10,8 +10,8 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from tf_graphs import agree  # noqa: E402  (after the skip)
-from tf_operators import IMAGE, Cases, normal, positive  # noqa: E402
+from plugins.frontends.tensorflow.tests.tf_graphs import agree  # noqa: E402  (after the skip)
+from plugins.frontends.tensorflow.tests.tf_operators import IMAGE, Cases, normal, positive  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

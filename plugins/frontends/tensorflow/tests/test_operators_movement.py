@@ -11,7 +11,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from tf_operators import Cases, integers, normal  # noqa: E402
+from plugins.frontends.tensorflow.tests.tf_operators import Cases, integers, normal  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

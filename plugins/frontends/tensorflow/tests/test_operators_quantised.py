@@ -9,10 +9,9 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from tf_graphs import check, frozen, specs_of  # noqa: E402
-from tf_operators import Cases, integers, normal  # noqa: E402
-
 import autofusion as af  # noqa: E402
+from plugins.frontends.tensorflow.tests.tf_graphs import check, frozen, specs_of  # noqa: E402
+from plugins.frontends.tensorflow.tests.tf_operators import Cases, integers, normal  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

@@ -11,10 +11,9 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("onnx")
 
-from fused_graph import nodes_with_bodies, site_kinds  # noqa: E402  (after the skip)
-from twins import OnnxLayers, TensorflowLayers, mobilenet_v2, resnet50  # noqa: E402
-
 import autofusion as af  # noqa: E402
+from plugins.frontends.tensorflow.tests.fused_graph import nodes_with_bodies, site_kinds  # noqa: E402  (after the skip)
+from plugins.frontends.tensorflow.tests.twins import OnnxLayers, TensorflowLayers, mobilenet_v2, resnet50  # noqa: E402
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
 

@@ -9,10 +9,10 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 import numpy as np  # noqa: E402
-from tf_graphs import check, frozen, specs_of  # noqa: E402
-from tf_operators import Cases, normal  # noqa: E402
 
 from autofusion.tools.explain import plans  # noqa: E402
+from plugins.frontends.tensorflow.tests.tf_graphs import check, frozen, specs_of  # noqa: E402
+from plugins.frontends.tensorflow.tests.tf_operators import Cases, normal  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

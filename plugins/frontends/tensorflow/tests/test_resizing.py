@@ -10,7 +10,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from tf_graphs import check, frozen  # noqa: E402  (after the skip)
+from plugins.frontends.tensorflow.tests.tf_graphs import check, frozen  # noqa: E402  (after the skip)
 
 pytestmark = pytest.mark.tensorflow
 

@@ -10,9 +10,8 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from tf_graphs import agree, frozen, specs_of  # noqa: E402  (after the skip)
-
 import autofusion as af  # noqa: E402
+from plugins.frontends.tensorflow.tests.tf_graphs import agree, frozen, specs_of  # noqa: E402  (after the skip)
 
 pytestmark = pytest.mark.tensorflow
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tf_graphs import agree
+
+from plugins.frontends.tensorflow.tests.tf_graphs import agree
 
 
 def normal(*shape: int) -> np.ndarray:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from native_support import Arena, aligned, isa_named
 
 from autofusion.ir.graph import Graph, Node
 from autofusion.ir.types import TensorType, of_array
@@ -28,6 +27,7 @@ from autofusion.kernels import (
 )
 from autofusion_kernels_cpu.native.pool import pool
 from autofusion_kernels_cpu.native.program import Program
+from plugins.kernels.cpu.tests.native_support import Arena, aligned, isa_named
 
 Offers = Callable[[Node, Target], Sequence[Offer] | Refusal]
 GUARD = 80

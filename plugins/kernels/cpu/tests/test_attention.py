@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fused_nodes import fused
-from kernel_harness import check_node, target_for
-from native_support import RUNNABLE
 
 from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.attention import offers
+from plugins.kernels.cpu.tests.fused_nodes import fused
+from plugins.kernels.cpu.tests.kernel_harness import check_node, target_for
+from plugins.kernels.cpu.tests.native_support import RUNNABLE
 
 rng = np.random.default_rng(0)
 CLOSE = {"rtol": 2e-5, "atol": 5e-6}
@@ -95,7 +95,7 @@ def test_broadcast_heads_and_large_scores(isa):
 
 @pytest.mark.parametrize("isa", RUNNABLE)
 def test_long_sequences_do_not_depend_on_threads(isa):
-    from kernel_harness import run_offer
+    from plugins.kernels.cpu.tests.kernel_harness import run_offer
 
     arrays = [array(1, 150, 32), array(1, 32, 700), array(1, 700, 40)]
     node = fused("attention", plain, arrays)

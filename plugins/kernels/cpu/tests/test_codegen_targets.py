@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fused_nodes import fused
-from kernel_harness import make_node
 
 from autofusion.ir.infer import infer_node
 from autofusion_kernels_cpu.attention import kernel as attention
@@ -23,6 +21,8 @@ from autofusion_kernels_cpu.reduction import kernel as reduction
 from autofusion_kernels_cpu.reduction import lrn, sweep
 from autofusion_kernels_cpu.reduction.problem import problem_of
 from autofusion_kernels_cpu.reduction.programs import Program
+from plugins.kernels.cpu.tests.fused_nodes import fused
+from plugins.kernels.cpu.tests.kernel_harness import make_node
 
 every_isa = pytest.mark.parametrize("isa", ISAS.values(), ids=list(ISAS))
 F, B, I = np.zeros((2, 3), np.float32), np.zeros((2, 3), bool), np.zeros((2, 3), np.uint32)  # noqa: E741

@@ -7,9 +7,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from conv_support import TOLERANCE, conv, conv_transpose, operands
-from kernel_harness import check, make_node, run_offer, target_for
-from native_support import RUNNABLE
 
 from autofusion.ir.types import TensorType, of_array
 from autofusion.kernels import Refusal
@@ -17,6 +14,9 @@ from autofusion_kernels_cpu.conv import image, offers
 from autofusion_kernels_cpu.conv.geometry import geometry_of
 from autofusion_kernels_cpu.conv.problem import conv_of
 from autofusion_kernels_cpu.conv.weights import FilterGroup, pack_blocked, padded_vector
+from plugins.kernels.cpu.tests.conv_support import TOLERANCE, conv, conv_transpose, operands
+from plugins.kernels.cpu.tests.kernel_harness import check, make_node, run_offer, target_for
+from plugins.kernels.cpu.tests.native_support import RUNNABLE
 
 
 def run(isa, shape, filters, kernel, *, group=1, threads=1, bias=True, expect="", **attrs):

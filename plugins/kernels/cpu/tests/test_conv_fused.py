@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conv_support import TOLERANCE, conv, operands
-from fused_nodes import fused
-from kernel_harness import check_node, run_offer, target_for
-from native_support import RUNNABLE, isa_named
 
 from autofusion.kernels import Numerics, Refusal
 from autofusion_kernels_cpu.codegen.epilogue import NO_EPILOGUE
@@ -18,6 +14,10 @@ from autofusion_kernels_cpu.conv.products import Structure
 from autofusion_kernels_cpu.conv.schedule import Schedule, StepSize, schedule
 from autofusion_kernels_cpu.conv.tiles import channel_groups, cover, widths
 from autofusion_kernels_cpu.native.jit import jit
+from plugins.kernels.cpu.tests.conv_support import TOLERANCE, conv, operands
+from plugins.kernels.cpu.tests.fused_nodes import fused
+from plugins.kernels.cpu.tests.kernel_harness import check_node, run_offer, target_for
+from plugins.kernels.cpu.tests.native_support import RUNNABLE, isa_named
 
 PADS = [1, 1, 1, 1]
 

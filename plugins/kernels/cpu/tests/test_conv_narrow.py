@@ -7,10 +7,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from conv_support import TOLERANCE, conv, conv_transpose, operands
-from fused_nodes import fused
-from kernel_harness import check, check_node, run_offer, target_for
-from native_support import RUNNABLE
 
 from autofusion.kernels import PLAIN
 from autofusion_kernels_cpu.codegen.epilogue import NO_EPILOGUE
@@ -23,6 +19,10 @@ from autofusion_kernels_cpu.conv.offers import offers
 from autofusion_kernels_cpu.conv.products import Interleave, Structure
 from autofusion_kernels_cpu.conv.tiles import widths
 from autofusion_kernels_cpu.native.jit import jit
+from plugins.kernels.cpu.tests.conv_support import TOLERANCE, conv, conv_transpose, operands
+from plugins.kernels.cpu.tests.fused_nodes import fused
+from plugins.kernels.cpu.tests.kernel_harness import check, check_node, run_offer, target_for
+from plugins.kernels.cpu.tests.native_support import RUNNABLE
 
 NAME = ["conv.narrow"]
 

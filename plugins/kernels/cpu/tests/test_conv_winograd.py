@@ -7,10 +7,6 @@ import itertools
 
 import numpy as np
 import pytest
-from conv_support import TOLERANCE, conv, operands
-from fused_nodes import fused
-from kernel_harness import check, make_node, run_offer, target_for
-from native_support import RUNNABLE, aligned, run_steps
 
 import autofusion as af
 from autofusion.ir.graph import Graph
@@ -28,6 +24,10 @@ from autofusion_kernels_cpu.conv.winograd import schedule
 from autofusion_kernels_cpu.conv.winograd.transforms import multiply, transforms
 from autofusion_kernels_cpu.native.jit import jit
 from autofusion_kernels_cpu.native.program import NativeStep, Ref
+from plugins.kernels.cpu.tests.conv_support import TOLERANCE, conv, operands
+from plugins.kernels.cpu.tests.fused_nodes import fused
+from plugins.kernels.cpu.tests.kernel_harness import check, make_node, run_offer, target_for
+from plugins.kernels.cpu.tests.native_support import RUNNABLE, aligned, run_steps
 
 NAMES = ["conv.winograd4", "conv.winograd2"]
 

@@ -6,9 +6,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from fused_nodes import fused
-from kernel_harness import check, check_node, make_node, run_offer, target_for
-from native_support import RUNNABLE, isa_named
 
 from autofusion.ir.infer import infer_node
 from autofusion.kernels import Refusal
@@ -20,6 +17,9 @@ from autofusion_kernels_cpu.integer.form import Form, form_for
 from autofusion_kernels_cpu.integer.problem import integer_product_of
 from autofusion_kernels_cpu.matmul.tile import choose_rows
 from autofusion_kernels_cpu.native.jit import jit
+from plugins.kernels.cpu.tests.fused_nodes import fused
+from plugins.kernels.cpu.tests.kernel_harness import check, check_node, make_node, run_offer, target_for
+from plugins.kernels.cpu.tests.native_support import RUNNABLE, isa_named
 
 U8, S8 = np.uint8, np.int8
 every_isa = pytest.mark.parametrize("isa", RUNNABLE)

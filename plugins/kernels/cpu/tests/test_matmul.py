@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fused_nodes import fused
-from kernel_harness import check, check_node, make_node, target_for
-from native_support import RUNNABLE, isa_named
 
 from autofusion.ir.types import of_array
 from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.matmul import offers
 from autofusion_kernels_cpu.matmul.tile import choose_rows, panels_for, vectors_of
+from plugins.kernels.cpu.tests.fused_nodes import fused
+from plugins.kernels.cpu.tests.kernel_harness import check, check_node, make_node, target_for
+from plugins.kernels.cpu.tests.native_support import RUNNABLE, isa_named
 
 rng = np.random.default_rng(0)
 
@@ -157,7 +157,7 @@ def test_gemm_epilogue_with_constants_in_the_body(isa):
 
 @pytest.mark.parametrize("isa", RUNNABLE)
 def test_results_do_not_depend_on_threads(isa):
-    from kernel_harness import run_offer
+    from plugins.kernels.cpu.tests.kernel_harness import run_offer
 
     a, b = array(67, 150), array(150, 230)
     node = make_node("MatMul", [a, b], constants=[1])

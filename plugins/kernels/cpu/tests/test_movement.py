@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_harness import check, check_node, make_node, target_for
-from native_support import RUNNABLE, isa_named
 
 from autofusion.errors import InputError
 from autofusion.ir.types import TensorType
 from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.movement import offers
 from autofusion_kernels_cpu.native.jit import jit
+from plugins.kernels.cpu.tests.kernel_harness import check, check_node, make_node, target_for
+from plugins.kernels.cpu.tests.native_support import RUNNABLE, isa_named
 
 DTYPES = ["uint8", "float16", "float32", "int32", "int64", "float64", "bool"]
 
@@ -299,9 +299,8 @@ def test_equal_pieces_are_one_step():
     lanes = isa_named(RUNNABLE[0]).lanes
     node = make_node("Concat", [numbers(1, 24, 4, 4), numbers(1, 24, 4, 4)], {"axis": 1})
     node.output.type = TensorType(np.dtype(np.float32), (1, 48, 4, 4))
-    from kernel_harness import Placed
-
     from autofusion.kernels import BindContext
+    from plugins.kernels.cpu.tests.kernel_harness import Placed
 
     target = target_for(RUNNABLE[0])
     (offer,) = [o for o in offers(node, target) if o.kernel == "concat.blocked"]

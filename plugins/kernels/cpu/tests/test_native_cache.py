@@ -10,8 +10,6 @@ import time
 
 import numpy as np
 import pytest
-from fused_nodes import fused
-from native_support import run_steps
 
 from autofusion.errors import KernelError, OptionError
 from autofusion_kernels_cpu.codegen.isa import AVX2, AVX512, host_isa
@@ -24,6 +22,8 @@ from autofusion_kernels_cpu.native.cache import ObjectCache
 from autofusion_kernels_cpu.native.jit import Jit
 from autofusion_kernels_cpu.native.kernel import Kernel, structure_text
 from autofusion_kernels_cpu.reduction.problem import problem_of
+from plugins.kernels.cpu.tests.fused_nodes import fused
+from plugins.kernels.cpu.tests.native_support import run_steps
 
 unix = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs owners and modes of files")
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from native_support import RUNNABLE, isa_named, run_steps
 
 from autofusion.errors import KernelError
 from autofusion_kernels_cpu.codegen.builder import Module
@@ -19,6 +18,7 @@ from autofusion_kernels_cpu.codegen.isa import NEON, UnsupportedIsaError, host_i
 from autofusion_kernels_cpu.codegen.values import F32, F64, I32, I64
 from autofusion_kernels_cpu.native.jit import Jit, jit
 from autofusion_kernels_cpu.native.program import NativeStep, Ref
+from plugins.kernels.cpu.tests.native_support import RUNNABLE, isa_named, run_steps
 
 NO_PARAMS = np.zeros(0, np.int64)
 
@@ -106,8 +106,9 @@ def test_threads_may_compile_together(tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux" or platform.machine() != "x86_64", reason="needs the mappings of Linux")
 def test_loads_where_memory_is_scattered():
-    script = Path(__file__).with_name("scattered_memory.py")
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False)
+    command = [sys.executable, "-m", "plugins.kernels.cpu.tests.scattered_memory"]
+    root = Path(__file__).parents[4]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout == "loaded\n", done.stderr
 
 

@@ -8,10 +8,10 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
-from native_support import Arena, aligned
 
 from autofusion.errors import OptionError
 from autofusion.ir.types import TensorType
@@ -23,6 +23,9 @@ from autofusion_kernels_cpu.native.interpreter import InterpreterModule
 from autofusion_kernels_cpu.native.jit import jit
 from autofusion_kernels_cpu.native.pool import Pool
 from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Program, Ref
+from plugins.kernels.cpu.tests.native_support import Arena, aligned
+
+ROOT = Path(__file__).parents[4]
 
 
 def neighbour_kernel():
@@ -151,14 +154,13 @@ def test_child_process_makes_its_own_workers():
 
 def test_process_exits_cleanly_with_sleeping_workers():
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from test_native_pool import *\n"
+        "from plugins.kernels.cpu.tests.test_native_pool import *\n"
         "steps, result = chain(10, 3)\n"
         "program = program_of(Pool(3), steps)\n"
         "program.run(); time.sleep(0.01); program.run_timed(); print(result[0])\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, os.path.dirname(__file__)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout.strip()) == (0, "20"), done.stderr
 

@@ -7,13 +7,13 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from fused_nodes import fused
-from kernel_harness import check, check_node, make_node, target_for
-from native_support import RUNNABLE
 
 from autofusion.ir.infer import infer_node
 from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.pointwise import OPERATORS, offers
+from plugins.kernels.cpu.tests.fused_nodes import fused
+from plugins.kernels.cpu.tests.kernel_harness import check, check_node, make_node, target_for
+from plugins.kernels.cpu.tests.native_support import RUNNABLE
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 SPECIAL = [
@@ -425,13 +425,12 @@ def test_region(threads, isa):
 @pytest.mark.parametrize("isa", RUNNABLE)
 def test_in_place(isa):
     """What an offer lists as in place gives the same when the memory is shared."""
-    from kernel_harness import Placed
-    from native_support import Arena, aligned
-
     from autofusion.ir.types import of_array
     from autofusion.kernels import BindContext
     from autofusion_kernels_cpu.native.pool import pool
     from autofusion_kernels_cpu.native.program import Program
+    from plugins.kernels.cpu.tests.kernel_harness import Placed
+    from plugins.kernels.cpu.tests.native_support import Arena, aligned
 
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal((3, 20, 5, 9)).astype(np.float32) for _ in range(2))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_harness import check, make_node, target_for
-from native_support import RUNNABLE
 
 from autofusion.ir.types import TensorType
 from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.native.jit import jit
 from autofusion_kernels_cpu.recurrent import offers
+from plugins.kernels.cpu.tests.kernel_harness import check, make_node, target_for
+from plugins.kernels.cpu.tests.native_support import RUNNABLE
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 

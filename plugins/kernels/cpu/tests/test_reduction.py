@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fused_nodes import fused
-from kernel_harness import check, check_node, make_node, target_for
-from native_support import RUNNABLE
 
 from autofusion.ir.types import of_array
 from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.reduction import offers
 from autofusion_kernels_cpu.reduction.programs import REDUCTIONS
+from plugins.kernels.cpu.tests.fused_nodes import fused
+from plugins.kernels.cpu.tests.kernel_harness import check, check_node, make_node, target_for
+from plugins.kernels.cpu.tests.native_support import RUNNABLE
 
 rng = np.random.default_rng(0)
 
@@ -311,7 +311,7 @@ def test_in_place():
 
 @pytest.mark.parametrize("isa", RUNNABLE)
 def test_results_do_not_depend_on_threads(isa):
-    from kernel_harness import run_offer
+    from plugins.kernels.cpu.tests.kernel_harness import run_offer
 
     x = array(37, 333)
     for op, attrs in [("Softmax", {}), ("ReduceSum", {"keepdims": 0}), ("LogSoftmax", {"axis": 0})]:

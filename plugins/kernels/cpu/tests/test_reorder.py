@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_harness import make_node, run_offer, target_for
-from native_support import RUNNABLE
 
 from autofusion.ir.types import of_array
 from autofusion.kernels import PLAIN, Layout, Operand
 from autofusion_kernels_cpu.reorder import reorder_offer
+from plugins.kernels.cpu.tests.kernel_harness import make_node, run_offer, target_for
+from plugins.kernels.cpu.tests.native_support import RUNNABLE
 
 SHAPES = [(1, 1, 1, 1), (1, 3, 5, 7), (2, 16, 4, 4), (3, 17, 3, 19), (1, 40, 1, 1), (2, 7, 9), (1, 5, 2, 3, 4)]
 

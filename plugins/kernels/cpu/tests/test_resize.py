@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_harness import check, make_node, target_for
-from native_support import RUNNABLE
 
 from autofusion.ir.types import TensorType
 from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.resize import offers
+from plugins.kernels.cpu.tests.kernel_harness import check, make_node, target_for
+from plugins.kernels.cpu.tests.native_support import RUNNABLE
 
 TRANSFORMS = ["half_pixel", "asymmetric", "pytorch_half_pixel", "align_corners", "half_pixel_symmetric"]
 

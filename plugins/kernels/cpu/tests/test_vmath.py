@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 import pytest
-from native_support import RUNNABLE, isa_named
 
 from autofusion_kernels_cpu.codegen import vmath
 from autofusion_kernels_cpu.codegen.builder import Module
 from autofusion_kernels_cpu.native.jit import jit
+from plugins.kernels.cpu.tests.native_support import RUNNABLE, isa_named
 
 erf = np.vectorize(math.erf)
 erfc = np.vectorize(math.erfc)

@@ -1,4 +1,4 @@
-"""Where implementations go wrong, the usual oracle included: what must hold, computed another way."""
+"""Where implementations go wrong, the usual reference included: what must hold, computed another way."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from single import make_node, run
 
 from autofusion.errors import InputError, KernelError
 from autofusion.ir.graph import Graph
 from autofusion.ir.types import TensorType
 from autofusion_kernels_reference.erf import erf
 from autofusion_kernels_reference.evaluate import evaluate, run_graph
+from plugins.kernels.reference.tests.single import make_node, run
 
 F32 = np.float32
 NAN, INF = F32("nan"), F32("inf")

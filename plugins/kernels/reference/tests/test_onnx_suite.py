@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx_nodes import as_ir, graph_of, unusable
 
 from autofusion_kernels_reference.evaluate import run_graph
+from plugins.kernels.reference.tests.onnx_nodes import as_ir, graph_of, unusable
 
 _RANDOM = "draws random numbers, and the operator set does not say which"
 _ALIGNED = "takes the length before rounding; the operator's text takes the length of the result, as onnxruntime does"

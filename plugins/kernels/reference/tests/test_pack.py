@@ -6,7 +6,6 @@ import numpy as np
 import pluggy
 import pytest
 from onnx import defs
-from single import make_node
 
 import autofusion_kernels_reference
 from autofusion.ir.graph import Graph
@@ -16,6 +15,7 @@ from autofusion.kernels import ANY_KIND, PLAIN, BindContext, Layout, Numerics, O
 from autofusion.plugins import hookspecs
 from autofusion_kernels_reference.evaluate import is_known
 from autofusion_kernels_reference.pack import ReferencePack, to_blocked, to_plain
+from plugins.kernels.reference.tests.single import make_node
 
 TARGET = Target("generic", 4, 1, 1e10, 1 << 15, 1 << 19, 1 << 23, 1e10, 1e10, 1e10, 1e9)
 PACK = ReferencePack()
@@ -27,7 +27,7 @@ def test_the_hook() -> None:
     manager.register(autofusion_kernels_reference)
     manager.check_pending()
     ((pack,),) = manager.hook.autofusion_kernel_packs(target=TARGET)
-    assert (pack.name, pack.oracle, pack.kinds) == ("reference", True, (ANY_KIND,))
+    assert (pack.name, pack.is_reference, pack.kinds) == ("reference", True, (ANY_KIND,))
 
 
 def test_every_operator_of_the_default_domain_is_known() -> None:

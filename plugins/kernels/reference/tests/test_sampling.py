@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from single import onnxruntime, run
 
 from autofusion.ir.operators.schema import OPSET
+from plugins.kernels.reference.tests.single import onnxruntime, run
 
 F32 = np.float32
 MODES = ["nearest", "linear", "cubic"]

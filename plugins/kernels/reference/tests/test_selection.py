@@ -8,7 +8,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from single import onnxruntime, run
+
+from plugins.kernels.reference.tests.single import onnxruntime, run
 
 F32 = np.float32
 

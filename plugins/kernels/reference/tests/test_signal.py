@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from single import onnxruntime, run
+
+from plugins.kernels.reference.tests.single import onnxruntime, run
 
 F32 = np.float32
 

@@ -125,7 +125,7 @@ def _infer_transpose(node: Node) -> Sequence[Type | None]:
     if perm is None:
         return shapes.only(shapes.of(dtype, dims[::-1]))
     if sorted(perm) != list(range(len(dims))):
-        shapes.fail(node, f"'perm' {list(perm)} is no permutation of the axes of {shapes.show(dims)}")
+        shapes.fail(node, f"'perm' {list(perm)} is not a permutation of the axes of {shapes.show(dims)}")
     return shapes.only(shapes.of(dtype, [dims[p] for p in perm]))
 
 

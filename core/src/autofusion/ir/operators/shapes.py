@@ -31,7 +31,7 @@ def fail(node: Node, message: str) -> NoReturn:
 
 
 def tensor(node: Node, index: int) -> TensorType | None:
-    """Tensor type of operand ``index``; None if it is absent or of unknown type; ShapeError if it is no tensor."""
+    """Tensor type of operand ``index``; None if it is absent or of unknown type; ShapeError if it is not a tensor."""
     value = node.operand(index)
     if value is None or value.type is None:
         return None

@@ -286,7 +286,7 @@ class _Bisection:
         seen = self._seen_to_fail(outcome, nodes)
         if seen or not outcome.kind or SPEED in family:
             return seen
-        steps = [s for s in outcome.steps if not s["oracle"]]
+        steps = [s for s in outcome.steps if not s["is_reference"]]
         here, everywhere = (
             list(dict.fromkeys((str(s["kernel"]), str(s["site"])) for s in some))
             for some in ([s for s in steps if nodes & {s["site"], *s["nodes"]}], steps)
@@ -341,7 +341,9 @@ class _Bisection:
     def _kernels_alone(self, base: Outcome, looks: list[str], family: set[str]) -> Report:
         """Level off fails too: some kernel of an ordinary operator is to blame."""
         units = [
-            Unit(site=s["site"], kernel=s["kernel"], nodes=tuple(s["nodes"])) for s in base.steps if not s["oracle"]
+            Unit(site=s["site"], kernel=s["kernel"], nodes=tuple(s["nodes"]))
+            for s in base.steps
+            if not s["is_reference"]
         ]
         self.total = len(units)
         if not units:

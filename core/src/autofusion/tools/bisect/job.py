@@ -144,7 +144,7 @@ class _Run:
                         "site": site_name(step.node),
                         "rule": str(step.node.attr("rule", "")).rsplit("@", 1)[0],
                         "nodes": list(step.node.origin or (step.node.name,)),
-                        "oracle": step.pack.oracle,
+                        "is_reference": step.pack.is_reference,
                         "version": step.pack.version,
                     }
         found["steps"] = list(steps.values())

@@ -97,7 +97,7 @@ def _attribute(value: Any) -> Any:
     return widened(value) if isinstance(value, np.ndarray) else value
 
 
-# ---- running by the book -------------------------------------------------------------------------------------------
+# ---- running by the reference kernels ------------------------------------------------------------------------------
 
 
 def book_session(graph: Graph, registry: Registry | None = None, threads: int = 1) -> Session:
@@ -109,7 +109,7 @@ def book_session(graph: Graph, registry: Registry | None = None, threads: int = 
 
 
 def exact_session(source: Graph, registry: Registry | None = None) -> Session:
-    """A session that runs ``source`` in double precision by the book.
+    """A session that runs ``source`` in double precision by the reference kernels.
 
     Raises an error if the model has an operator that exists in single precision only.
     """

@@ -119,7 +119,7 @@ class SiteChecker:
         return stage.join(results)
 
     def _concerns(self, step: Step) -> bool:
-        if step.is_reorder or not (self.all_steps or step.node.op == FUSED or not step.pack.oracle):
+        if step.is_reorder or not (self.all_steps or step.node.op == FUSED or not step.pack.is_reference):
             return False
         if step.node.op != FUSED and any(isinstance(a, Graph) for a in step.node.attrs.values()):
             return False  # what runs in a body of control flow is judged there

@@ -155,7 +155,7 @@ def _channels(shape: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def perturbed(value: Any, number: int) -> Any:
-    """``value`` moved by one rounding of its type, up or down at random; what is no float stays.
+    """``value`` moved by one rounding of its type, up or down at random; what is not a float stays.
 
     ``number`` is the operand's: two operands must not move alike, or what they have in common would cancel.
     """

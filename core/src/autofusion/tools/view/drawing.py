@@ -1,7 +1,7 @@
 """What is drawn of a session: its plans as one graph of boxes and lines, as plain data.
 
 A model whose shapes are partly known at run time only has several plans, one after the other; they are joined here,
-since a reader thinks of one network. Layout changes that lowering added are no boxes of their own: they are told with
+since a reader thinks of one network. Layout changes that lowering added are not boxes of their own: they are told with
 the value that they copy. Nodes are in topological order, and an edge is ``[from, to]`` by position in that list.
 """
 
@@ -113,7 +113,7 @@ class _Drawing:
 
     def _step(self, step: Step) -> dict[str, Any]:
         told: dict[str, Any] = {"kernel": step.kernel, "version": step.pack.version, "predicted": step.seconds}
-        if step.pack.oracle:
+        if step.pack.is_reference:
             told["slow"] = True
         if id(step.node) in self._seconds:
             told["seconds"] = self._seconds[id(step.node)]

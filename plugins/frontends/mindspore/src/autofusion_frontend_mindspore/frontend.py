@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from autofusion.frontends import LoadOptions, Oracle
+from autofusion.frontends import LoadOptions, Reference
 from autofusion.ir.graph import Graph
 from autofusion_frontend_mindspore import sniff
 
@@ -32,7 +32,7 @@ class MindsporeFrontend:
 
         return load_model(Path(path), options)
 
-    def reference(self, path: Path, options: LoadOptions) -> Oracle:
+    def reference(self, path: Path, options: LoadOptions) -> Reference:
         """The model run by MindSpore on the CPU, in a process of its own."""
         from autofusion_frontend_mindspore.reference import reference
 

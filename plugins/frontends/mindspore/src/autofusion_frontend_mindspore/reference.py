@@ -1,7 +1,7 @@
-"""The model run by MindSpore itself on the CPU: the oracle that results are compared with.
+"""The model run by MindSpore itself on the CPU: the reference that results are compared with.
 
-In a process of its own, which lives as long as the oracle: MindSpore reads its settings when it is imported, does not
-end without noise, and shares no process well with other frameworks.
+In a process of its own, which lives as long as the reference: MindSpore reads its settings when it is imported, does
+not end without noise, and shares no process well with other frameworks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autofusion.frontends import InputError, LoadOptions, ModelError, OptionError, Oracle, PluginError
+from autofusion.frontends import InputError, LoadOptions, ModelError, OptionError, PluginError, Reference
 from autofusion_frontend_mindspore.load import short_name
 from autofusion_frontend_mindspore.proto import read_model
 from autofusion_frontend_mindspore.sniff import cipher
@@ -28,7 +28,7 @@ ENVIRONMENT = {"ONEDNN_MAX_CPU_ISA": "AVX2", "GLOG_v": "4"}
 """Settings for MindSpore: with AVX-512 its oneDNN takes a scalar convolution, a hundred times slower."""
 
 
-def reference(path: Path, options: LoadOptions) -> Oracle:
+def reference(path: Path, options: LoadOptions) -> Reference:
     """A function from inputs by name to outputs by name; every run begins with the parameters of the file.
 
     Raises PluginError if MindSpore is not installed, OptionError if only a part of the model is asked for.
@@ -44,14 +44,14 @@ def reference(path: Path, options: LoadOptions) -> Oracle:
     stateful = any(primitive.op_type.startswith("Assign") for primitive in model.primitives)
     worker = _Worker(path, options.key, stateful)
 
-    def oracle(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def run(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         missing = [name for name in names if name not in inputs]
         if missing:
             raise InputError(f"'{path}' needs the inputs {', '.join(names)}; {', '.join(missing)} are missing")
         results = worker.run([np.asarray(inputs[name]) for name in names])
         return {f"out{i}": result for i, result in enumerate(results)}
 
-    return oracle
+    return run
 
 
 class _Worker:

@@ -1,4 +1,4 @@
-"""The model run by ONNX's own tools, as it is: the oracle that results are compared with.
+"""The model run by ONNX's own tools, as it is: the reference that results are compared with.
 
 onnxruntime with its optimisations off where it is installed and takes the model, otherwise the evaluator of ``onnx``.
 """
@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import onnx
 
-from autofusion.frontends import LoadOptions, ModelError, Oracle, PluginError
+from autofusion.frontends import LoadOptions, ModelError, PluginError, Reference
 from autofusion_frontend_onnx.proto import read_model
 
 _Run = Callable[[list[str] | None, Mapping[str, np.ndarray]], Sequence[Any]]
 
 
-def reference(path: Path, options: LoadOptions) -> Oracle:
+def reference(path: Path, options: LoadOptions) -> Reference:
     """A function from inputs by name to outputs by name; raise ModelError if no evaluator takes the model."""
     source = read_model(path)
     if options.inputs:
@@ -32,14 +32,14 @@ def reference(path: Path, options: LoadOptions) -> Oracle:
     changed = bool(options.inputs or options.outputs)
     run = _first_that_takes_it(path, source if changed else None)
 
-    def oracle(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def compute(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         try:
             results = run(outputs, inputs)
         except Exception as error:  # each evaluator raises classes of its own
             raise ModelError(f"'{path}' cannot be run by its own tools: {error}") from error
         return dict(zip(outputs, results, strict=True))
 
-    return oracle
+    return compute
 
 
 def _extracted(path: Path, inputs: list[str], outputs: list[str]) -> onnx.ModelProto:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from autofusion.frontends import LoadOptions, Oracle
+from autofusion.frontends import LoadOptions, Reference
 from autofusion.ir.graph import Graph
 from autofusion_frontend_tensorflow import sniff
 
@@ -32,7 +32,7 @@ class TensorflowFrontend:
 
         return load_model(Path(path), options)
 
-    def reference(self, path: Path, options: LoadOptions) -> Oracle:
+    def reference(self, path: Path, options: LoadOptions) -> Reference:
         """The model run by TensorFlow, without graph optimisations."""
         from autofusion_frontend_tensorflow.reference import reference
 

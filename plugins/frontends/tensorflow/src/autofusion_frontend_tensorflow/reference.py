@@ -1,4 +1,4 @@
-"""The model run by TensorFlow itself, as it is: the oracle that results are compared with.
+"""The model run by TensorFlow itself, as it is: the reference that results are compared with.
 
 Its graph optimisations are off, since they fuse and fold too (and a few of them change results).
 """
@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from autofusion.frontends import LoadOptions, ModelError, Oracle
+from autofusion.frontends import LoadOptions, ModelError, Reference
 from autofusion_frontend_tensorflow import ends, files, sniff
 from autofusion_frontend_tensorflow.registry import TABLE
 from autofusion_frontend_tensorflow.runtime import tensorflow
 from autofusion_frontend_tensorflow.source import Ref, main_body, parse_ref
 
 
-def reference(path: Path, options: LoadOptions) -> Oracle:
+def reference(path: Path, options: LoadOptions) -> Reference:
     """A function from inputs by name to outputs by name; raise PluginError if TensorFlow is not installed."""
     tf = tensorflow(path)
     if sniff.kind_of(path) is sniff.Kind.FOLDER:
@@ -32,10 +32,10 @@ def reference(path: Path, options: LoadOptions) -> Oracle:
         outputs = {} if options.outputs else {ends.name_of(ref): ref for ref in ends.unread(main_body(own), names)}
     if options.outputs:
         outputs = {name: outputs.get(name) or parse_ref(name) for name in options.outputs}
-    return _oracle(tf, proto, inputs, outputs, path)
+    return _reference(tf, proto, inputs, outputs, path)
 
 
-def _oracle(tf: Any, proto: Any, inputs: Mapping[str, Ref], outputs: Mapping[str, Ref], path: Path) -> Oracle:
+def _reference(tf: Any, proto: Any, inputs: Mapping[str, Ref], outputs: Mapping[str, Ref], path: Path) -> Reference:
     graph = tf.Graph()
     try:
         with graph.as_default():

@@ -1,4 +1,4 @@
-"""Imports TensorFlow itself, where it is needed: to freeze a SavedModel, and to run a model as the oracle."""
+"""Imports TensorFlow itself, where it is needed: to freeze a SavedModel, and to run a model as the reference."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class CpuPack:
 
     name = "cpu"
     version = version("autofusion-kernels-cpu")
-    oracle = False
+    is_reference = False
     kinds: Sequence[FusedKind] = tuple(kind for kinds in FAMILIES.values() for kind in kinds)
     launch_seconds = 1e-7
     """A step of the native interpreter costs 40 to 70 ns, its barrier included."""

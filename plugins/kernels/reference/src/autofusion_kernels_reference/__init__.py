@@ -1,4 +1,4 @@
-"""Every operator by the book: the slow, exact oracle. This module only holds the hook; the rest loads with it."""
+"""A reference kernel for every operator: slow and exact. This module only holds the hook; the rest loads with it."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class ReferencePack:
     name = "reference"
     version = version("autofusion-kernels-reference")
     kinds: Sequence[FusedKind] = (ANY_KIND,)
-    oracle = True
+    is_reference = True
     blocks: Sequence[int] = ()
     launch_seconds = _LAUNCH
 

@@ -103,7 +103,7 @@ FOLD_BATCH_NORM = RewriteRule(
     Before: %y = BatchNormalization(Conv(%x, %w, %b), %gamma, %beta, %mean, %var)
     After:  %y = Conv(%x, %w * a, (%b - %mean) * a + %beta)      a = gamma / sqrt(var + epsilon)
     Also after ConvTranspose (per group), and after a Gemm or MatMul whose result is a matrix.
-    Refuses when: it trains; the layer's result is used elsewhere; a weight or statistic is no constant or may be
+    Refuses when: it trains; the layer's result is used elsewhere; a weight or statistic is not a constant or may be
     overridden; a folded number would not be finite.
     """,
 )
@@ -118,7 +118,7 @@ BATCH_NORM_AFFINE = RewriteRule(
 
     Before: %y = BatchNormalization(%x, %gamma, %beta, %mean, %var)
     After:  %y = Add(Mul(%x, a), %beta - %mean * a)              a = gamma / sqrt(var + epsilon), shaped [C, 1, 1]
-    Refuses when: it trains; a statistic is no constant or may be overridden; the rank of %x is not known.
+    Refuses when: it trains; a statistic is not a constant or may be overridden; the rank of %x is not known.
     """,
 )
 

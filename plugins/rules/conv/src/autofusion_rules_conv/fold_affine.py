@@ -152,7 +152,7 @@ FOLD_SCALE = RewriteRule(
     Before: %y = Mul(Conv(%x, %w, %b), %s)          %s: a number, or one for each output channel
     After:  %y = Conv(%x, %w * %s, %b * %s)
     Also for Div, and after ConvTranspose, Gemm, and MatMul with or without its bias.
-    Refuses when: the layer's result is used elsewhere; a weight, bias or factor is no constant or may be overridden;
+    Refuses when: the layer's result is used elsewhere; a weight, bias or factor is not a constant or may be overridden;
     the factor varies along another axis or enlarges the result; a folded number would not be finite.
     """,
 )

@@ -151,7 +151,7 @@ FOLD_INPUT_SCALE = RewriteRule(
     Before: %y = Conv(Mul(%x, %s), %w, %b)          %s: a number, or one for each input channel
     After:  %y = Conv(%x, %w * %s, %b)
     Also for Div, and before ConvTranspose, Gemm and MatMul. Padding does not matter: zeros stay zeros.
-    Refuses when: the product is used elsewhere; a weight or factor is no constant or may be overridden; the factor
+    Refuses when: the product is used elsewhere; a weight or factor is not a constant or may be overridden; the factor
     varies along another axis or enlarges %x; a folded number would not be finite.
     """,
 )

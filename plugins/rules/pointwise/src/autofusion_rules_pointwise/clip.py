@@ -124,7 +124,7 @@ MIN_OF_MAX = RewriteRule(
     Before: %y = Min(Max(%x, 0), 6)
     After:  %y = Clip(%x, 0, 6)
     Also the other way round, if the lower bound is not above the upper one.
-    Refuses when: a bound is no single constant number, or enlarges %x; the inner result is used elsewhere.
+    Refuses when: a bound is not a single constant number, or enlarges %x; the inner result is used elsewhere.
     """,
 )
 

@@ -31,7 +31,7 @@ PRELU = RewriteRule(
 
     Before: %y = Add(Relu(%x), Mul(Relu(Neg(%x)), %minus_slope))
     After:  %y = PRelu(%x, %slope)
-    Refuses when: the slope is no constant, not finite, or enlarges %x; a piece is used elsewhere.
+    Refuses when: the slope is not a constant, not finite, or enlarges %x; a piece is used elsewhere.
     """,
 )
 

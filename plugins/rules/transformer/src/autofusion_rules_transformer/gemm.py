@@ -92,7 +92,7 @@ def _is_matrix(value: Value | None) -> bool:
 
 
 def _no_matrix(product: Node) -> Refusal | None:
-    """Why the factors of ``product`` are no operands of a Gemm; None if they are."""
+    """Why the factors of ``product`` are not operands of a Gemm; None if they are."""
     for value in product.inputs[:2]:
         if not _is_matrix(value):
             reason = f"{product.label}: an operand is not a floating-point matrix"
@@ -131,7 +131,7 @@ GEMM_TRANSPOSE = RewriteRule(
     Before: %y = MatMul(%a, Transpose(%b) {perm = [1, 0]})
     After:  %y = Gemm(%a, %b) {transB = 1}
     Also for the first operand, and where it is a Gemm already (not for its bias).
-    Refuses when: an operand is no matrix, or not of a floating-point type; the Transpose is used elsewhere.
+    Refuses when: an operand is not a matrix, or not of a floating-point type; the Transpose is used elsewhere.
     """,
 )
 
@@ -178,7 +178,7 @@ GEMM_BIAS = RewriteRule(
 
     Before: %y = Add(MatMul(%a, %b), %c)            %a, %b: matrices
     After:  %y = Gemm(%a, %b, %c)
-    Refuses when: an operand has more than two axes; the bias is no constant, may be overridden by the caller, or may
+    Refuses when: an operand has more than two axes; the bias is not a constant, may be overridden by the caller, or may
     enlarge the product; the product is used elsewhere.
     """,
 )

@@ -99,8 +99,8 @@ NORM_SCALE = RewriteRule(
     Before: %y = Mul(LayerNormalization(%x, %scale, %shift), %c)
     After:  %y = LayerNormalization(%x, %scale * %c, %shift * %c)
     Also for RMSNormalization.
-    Refuses when: a parameter is no constant or may be overridden; %c lies along other axes than the normalised ones or
-    enlarges the result; the result is used elsewhere.
+    Refuses when: a parameter is not a constant or may be overridden; %c lies along other axes than the normalised ones
+    or enlarges the result; the result is used elsewhere.
     """,
 )
 

@@ -25,7 +25,7 @@ def axes_of(shape: Sequence[int], strides: Sequence[int]) -> list[Axis]:
 def moved(axes: Sequence[Axis], nodes: Iterable[Node]) -> list[Axis] | None:
     """The axes behind movement by ``nodes`` (Transpose, Expand, Reshape, Squeeze, Unsqueeze) of static shapes.
 
-    None where that is no way to walk over the same memory.
+    None where that is not a way to walk over the same memory.
     """
     found: list[Axis] | None = list(axes)
     for node in nodes:
