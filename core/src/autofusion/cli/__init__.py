@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
 import os
 import sys
 import traceback
@@ -84,11 +85,19 @@ def _keep_to_lock() -> None:
         sys.argv.remove(argument)
 
 
+def _escape_what_streams_cannot_say() -> None:
+    """Characters that a console's encoding does not have, and bytes of file names that are not UTF-8, as escapes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def main() -> None:
     """Entry point. Exit codes: 0, all is well; FINDING, what was looked at is wrong; USAGE, a wrong question or a file
     that cannot be used; FAILURE, the tool itself failed (a full disk, no memory, a fault of ours); NOTHING, ``bisect``
     found nothing that fails; 130, interrupted.
     """
+    _escape_what_streams_cannot_say()
     debug = "--debug" in sys.argv
     if debug:
         # Accepted anywhere on the line, not only before the command.

@@ -18,6 +18,7 @@ from autofusion.cli.options import (
     shape_option,
     tolerance_option,
 )
+from autofusion.files import write_text
 
 
 @click.command("bisect")
@@ -83,8 +84,8 @@ def command(
     out.mkdir(parents=True, exist_ok=True)
     told = report(found.data(), model, settings, options["seed"])
     text = "\n".join(tool.lines(found)) + "\n"
-    (out / "report.txt").write_text(text, encoding="utf-8")
-    (out / "report.json").write_text(dumps(told), encoding="utf-8")
+    write_text(out / "report.txt", text)
+    write_text(out / "report.json", dumps(told))
     if as_json:
         echo_json(told)
     else:

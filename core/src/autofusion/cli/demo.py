@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from autofusion.files import write_text
+
 
 @click.command("demo")
 @click.option("--threads", type=int, help="Threads to run on. Default: all cores this process may use.")
@@ -54,8 +56,8 @@ def _compare(title: str, model: Path, seconds: float, threads: int | None) -> It
     row = versus.measure(model, {}, ("off", "full"), (), seconds, {"threads": threads})
     session = autofusion.compile(model, threads=threads)
     report, data = model.with_suffix(".report.txt"), model.with_suffix(".report.json")
-    report.write_text("\n".join([*versus.row_lines(row), "", *explain.whole(session)]) + "\n", encoding="utf-8")
-    data.write_text(json.dumps({"bench": row, **explain.as_data(session)}, indent=2), encoding="utf-8")
+    write_text(report, "\n".join([*versus.row_lines(row), "", *explain.whole(session)]) + "\n")
+    write_text(data, json.dumps({"bench": row, **explain.as_data(session)}, indent=2))
     off, full = row["contenders"]["off"], row["contenders"]["full"]
     yield f"{title}, 1x3x224x224, {row['threads']} threads, every node of the ONNX file alone (off) and fused (full)"
     yield f"  latency off   median {1e3 * off['median']:7.2f} ms   minimum {1e3 * off['minimum']:7.2f} ms"

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from autofusion.cli.options import compile_options
+from autofusion.files import write_text
 
 
 @click.command("lock")
@@ -58,7 +59,7 @@ def command(
     from autofusion.tools import locking
 
     if requirements is not None:
-        requirements.write_text(locking.requirements_file(read(path), wheels), encoding="utf-8")
+        write_text(requirements, locking.requirements_file(read(path), wheels))
         click.echo(f"{requirements}: pip install --require-hashes --no-index --find-links {wheels} -r {requirements}")
         return
     lock, changes = locking.write(path, upgrade, settings, remove)

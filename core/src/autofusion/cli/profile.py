@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from autofusion.cli.options import compile_options, echo_json, json_option, model_argument, shape_option
+from autofusion.files import write_text
 
 
 @click.command("profile")
@@ -47,7 +48,7 @@ def command(
         off = autofusion.compile(model, shapes=stated or None, **{**settings, "level": "off"})
         unfused = profile.profile(off, feeds, runs)
     if trace is not None:
-        trace.write_text(json.dumps(profile.chrome_trace(found)), encoding="utf-8")
+        write_text(trace, json.dumps(profile.chrome_trace(found)))
     if as_json:
         from autofusion.tools.provenance import report
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from autofusion.cli.options import compile_options, shape_option
+from autofusion.files import write_text
 
 
 @click.command("record")
@@ -46,7 +47,7 @@ def command(
     folder = path.parent
     folder.mkdir(parents=True, exist_ok=True)
     data = record(chosen, folder, seconds, settings)
-    path.write_text(dumps(data, indent=1) + "\n", encoding="utf-8")
+    write_text(path, dumps(data, indent=1) + "\n")
     for model in data["models"]:
         fused = sum(r["verdict"] == "fused" for r in model["records"])
         worst = max(figures["max_over_range"] for figures in model["errors"].values())

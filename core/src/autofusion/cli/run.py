@@ -46,8 +46,6 @@ def command(
     """
     import time
 
-    import numpy as np
-
     import autofusion
     from autofusion.tools import inputs as made
 
@@ -64,7 +62,7 @@ def command(
         results = session.run(feeds)
     done = time.perf_counter()
     if save is not None:
-        np.savez(save, **{**values, **results})
+        made.save_npz(save, {**values, **results})
     described = {name: made.describe(value) for name, value in results.items()}
     inside = {name: made.describe(value) for name, value in values.items()}
     if as_json:

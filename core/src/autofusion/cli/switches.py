@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from autofusion.cli.options import compile_options, echo_json, json_option
+from autofusion.files import write_text
 
 
 @click.command("switches")
@@ -52,5 +53,5 @@ def command(save: Path | None, as_json: bool, settings: dict[str, Any]) -> None:
         if options.disable_sites or options.disable_kernels:
             raise OptionError(f"'{save.name}' can only switch rules; write switches for nodes and kernels to a .toml")
         text = write_switches(off, packs, as_json=save.suffix == ".json", names=names_of(config, packs))
-    save.write_text(text, encoding="utf-8")
+    write_text(save, text)
     click.echo(f"{len(off)} of {len(bound)} rules are off; written to {save}")

@@ -18,6 +18,7 @@ from autofusion.cli.options import (
     shape_option,
     tolerance_option,
 )
+from autofusion.files import write_text
 
 
 @click.command("verify")
@@ -80,9 +81,9 @@ def command(
     text = "\n".join(tool.lines(found)) + "\n"
     if report is not None:
         report.mkdir(parents=True, exist_ok=True)
-        (report / "report.txt").write_text(text, encoding="utf-8")
-        (report / "report.json").write_text(dumps(told), encoding="utf-8")
-        (report / "report.html").write_text(page(found), encoding="utf-8")
+        write_text(report / "report.txt", text)
+        write_text(report / "report.json", dumps(told))
+        write_text(report / "report.html", page(found))
     if as_json:
         echo_json(told)
     else:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from autofusion.cli.options import compile_options, model_argument, shape_option
+from autofusion.files import write_text
 
 
 @click.command("view")
@@ -41,5 +42,5 @@ def command(
     feeds = inputs.load_npz(data) if data is not None else None
     target = save if save is not None else Path(f"{model.stem or model.name}.html")
     text = build(model, inputs.parse_shapes(shapes), settings, feeds, runs if profile else 0)
-    target.write_text(text, encoding="utf-8")
+    write_text(target, text)
     click.echo(f"{target}: {len(text) / 1e6:.1f} MB")

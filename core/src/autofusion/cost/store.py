@@ -13,6 +13,7 @@ import tomli_w
 
 from autofusion.cost.detect import LANES, cpu_name, detect
 from autofusion.errors import OptionError, nearest
+from autofusion.files import write_text
 from autofusion.kernels.target import Target
 
 _RUNS = {"avx512": ("avx512", "avx2", "generic"), "avx2": ("avx2", "generic"), "neon": ("neon", "generic")}
@@ -27,7 +28,7 @@ def default_path() -> Path:
     if stated:
         return Path(stated)
     base = os.environ.get("XDG_CONFIG_HOME")
-    return (Path(base) if base else Path.home() / ".config") / "autofusion" / "target.toml"
+    return (Path(base) if base else Path(os.path.expanduser("~")) / ".config") / "autofusion" / "target.toml"
 
 
 def save(target: Target, path: Path, *, cpu: str | None = None) -> None:
@@ -35,7 +36,7 @@ def save(target: Target, path: Path, *, cpu: str | None = None) -> None:
     head = "# Measured by `autofusion calibrate`. Bytes, seconds, flop/s; one core unless said otherwise.\n\n"
     text = tomli_w.dumps({"cpu": cpu_name() if cpu is None else cpu, **dataclasses.asdict(target)})
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(head + text, encoding="utf-8")
+    write_text(path, head + text)
 
 
 def load(path: Path) -> tuple[Target, str]:

@@ -23,6 +23,25 @@ FOLD_BYTES = 1 << 24
 """A constant result larger than this, and larger than what it is made from, is computed at run time instead."""
 
 
+FOLD_RATIO, FOLD_FREE = 4, 1 << 28
+"""All results of folding a graph together may have as many bytes as its constants times the first, or the second."""
+
+
+class Budget:
+    """Bytes that folding may still make: without one, a constant that is concatenated with itself again and again grows
+    a file of two kilobytes to terabytes, while every single result is no larger than its operands.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.left = max(FOLD_RATIO * sum(v.const.nbytes for v in graph.constants() if v.const is not None), FOLD_FREE)
+
+    def spend(self, arrays: Sequence[np.ndarray], operands: Sequence[np.ndarray | None]) -> None:
+        """Take what was made off the budget; views of operands cost nothing."""
+        for array in arrays:
+            if not any(x is not None and np.may_share_memory(array, x) for x in operands):
+                self.left -= array.nbytes
+
+
 def specialise(graph: Graph, input_types: Mapping[str, Type], evaluate: Evaluate) -> Graph:
     """Return a copy of ``graph`` whose inputs have ``input_types`` (missing ones keep theirs), inferred and folded.
 
@@ -32,26 +51,27 @@ def specialise(graph: Graph, input_types: Mapping[str, Type], evaluate: Evaluate
     for value in new.inputs:
         value.type = input_types.get(value.name, value.type)
     new.sort()
+    budget = Budget(new)
     for node in new.nodes:
-        fold(new, node, evaluate)
+        fold(new, node, evaluate, budget)
     new.prune()
     new.sort()
     return new
 
 
-def fold(graph: Graph, node: Node, evaluate: Evaluate) -> None:
+def fold(graph: Graph, node: Node, evaluate: Evaluate, budget: Budget) -> None:
     """Infer the types of ``node``'s results, and replace them by constants where their data is known."""
-    if node.op == "If" and _inline_if(graph, node, evaluate):
+    if node.op == "If" and _inline_if(graph, node, evaluate, budget):
         return
     infer_node(node, bodies=True, keep_bodies=True)
-    data = _known(node, evaluate)
+    data = _known(node, evaluate, budget)
     if data is not None:
         for value, array in zip(node.outputs, data, strict=True):
             if value.use_count:
                 graph.replace_uses(value, graph.constant(array, value.name))
 
 
-def _known(node: Node, evaluate: Evaluate) -> Sequence[np.ndarray] | None:
+def _known(node: Node, evaluate: Evaluate, budget: Budget) -> Sequence[np.ndarray] | None:
     operator = operators.find(node.op)
     if operator is None or not operator.deterministic or operator.subgraphs:
         return None
@@ -64,10 +84,13 @@ def _known(node: Node, evaluate: Evaluate) -> Sequence[np.ndarray] | None:
     if any(not isinstance(v.type, TensorType) for v in node.outputs):
         return None
     made = sum(v.type.nbytes for v in node.outputs if isinstance(v.type, TensorType) and v.type.is_static)
-    read = sum(v.const.nbytes for v in node.inputs if v is not None and v.const is not None)
-    if made > max(FOLD_BYTES, read):
+    read = sum(v.const.nbytes for v in set(node.inputs) if v is not None and v.const is not None)
+    if made > max(FOLD_BYTES, read) or made > budget.left:
         return None
-    return evaluate(node, [None if v is None else v.const for v in node.inputs])
+    operands = [None if v is None else v.const for v in node.inputs]
+    results = evaluate(node, operands)
+    budget.spend(results, operands)
+    return results
 
 
 def _shape_of(node: Node) -> list[np.ndarray] | None:
@@ -88,7 +111,7 @@ def _clamp(axis: int, rank: int) -> int:
     return min(max(axis + rank if axis < 0 else axis, 0), rank)
 
 
-def _inline_if(graph: Graph, node: Node, evaluate: Evaluate) -> bool:
+def _inline_if(graph: Graph, node: Node, evaluate: Evaluate, budget: Budget) -> bool:
     """Replace an If with a constant condition by the branch it takes."""
     condition = node.inputs[0]
     if condition is None or condition.const is None:
@@ -101,7 +124,7 @@ def _inline_if(graph: Graph, node: Node, evaluate: Evaluate) -> bool:
     for value, result in zip(node.outputs, results, strict=True):
         graph.replace_uses(value, result)
     for inner in made:
-        fold(graph, inner, evaluate)
+        fold(graph, inner, evaluate, budget)
     return True
 
 

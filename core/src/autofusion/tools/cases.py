@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from autofusion.errors import AutofusionError, InputError
+from autofusion.files import replacing, write_text
 from autofusion.frontends.contract import Exporter
 from autofusion.ir.dtypes import dtype_from_name, dtype_name
 from autofusion.ir.graph import Graph
@@ -25,7 +26,7 @@ MODEL, CONSTANTS, INPUTS, ONNX = "model.txt", "constants.npz", "inputs.npz", "mo
 def write_case(folder: Path, graph: Graph, inputs: Mapping[str, np.ndarray]) -> None:
     """Write the model and its inputs into ``folder``, which is made if need be."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / MODEL).write_text(to_text(graph, with_names=True), encoding="utf-8")
+    write_text(folder / MODEL, to_text(graph, with_names=True))
     _save(folder / CONSTANTS, (_packed(array) for array in _large(graph)))
     _save(folder / INPUTS, (_packed(array, name) for name, array in inputs.items()))
     for frontend in default_registry().frontends:
@@ -60,7 +61,8 @@ def _large(graph: Graph) -> Iterator[np.ndarray]:
 
 def _save(path: Path, entries: Iterable[tuple[str, np.ndarray]]) -> None:
     arrays: dict[str, Any] = dict(entries)
-    np.savez_compressed(path, **arrays)
+    with replacing(path) as part, part.open("wb") as file:
+        np.savez_compressed(file, **arrays)
 
 
 def _packed(array: np.ndarray, name: str = "") -> tuple[str, np.ndarray]:

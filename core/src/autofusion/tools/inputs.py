@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from autofusion.errors import InputError, OptionError, nearest
+from autofusion.files import replacing
 from autofusion.ir.graph import Graph
 from autofusion.ir.types import TensorType, of_array
 from autofusion.tools.indices import table_sizes
@@ -78,6 +79,16 @@ def load_npz(path: Path) -> dict[str, np.ndarray]:
             return {name: archive[name] for name in archive.files}
     except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error, AttributeError) as error:
         raise InputError(f"'{path}' is no .npz file with an array for each input: {error}") from error
+
+
+def save_npz(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write arrays by name (any name, also ``file``) to exactly ``path``; raise InputError for what is not an array."""
+    with replacing(path) as part, zipfile.ZipFile(part, "w") as archive:
+        for name, value in arrays.items():
+            if not isinstance(value, np.ndarray):
+                raise InputError(f"output '{name}' is a {type(value).__name__}: an .npz file holds arrays only")
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, value, allow_pickle=True)
 
 
 def describe(value: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 
 from autofusion.cost.store import current
 from autofusion.errors import OptionError, PluginError, nearest
+from autofusion.files import write_text
 from autofusion.fusion.rule_switches import Switches
 from autofusion.options import SETTINGS, Options, merge, plain, state
 from autofusion.plugins.digest import content_digest
@@ -57,7 +58,7 @@ def write(
         lock = Lock(pins, fusion, dataclasses.asdict(current()), path)
     text = to_text(lock)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    write_text(path, text)
     return lock, changes(old, lock)
 
 

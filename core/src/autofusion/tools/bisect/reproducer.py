@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import autofusion
+from autofusion.files import write_text
 from autofusion.ir.graph import Graph, Node, Value, copy_node
 from autofusion.ir.types import TensorType, of_array
 from autofusion.lowering.plan import Step
@@ -176,7 +177,7 @@ def write_script(
         disable_kernels=list(disable_kernels),
         limit=limit,
     )
-    (folder / SCRIPT).write_text(text, encoding="utf-8")
+    write_text(folder / SCRIPT, text)
 
 
 def try_script(folder: Path, kind: str, environ: Mapping[str, str], timeout: float) -> str:
