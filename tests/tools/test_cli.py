@@ -175,7 +175,7 @@ def test_an_unknown_option(cli: Callable[..., Ended], model: Path) -> None:
 def test_a_comparison_with_one_side(cli: Callable[..., Ended], model: Path) -> None:
     refused(cli("explain", "--diff", model, *SHAPE), "error: ", "--diff")
     (model.parent / "other.json").write_text("{}")
-    refused(cli("explain", "--diff", model, "other.json", *SHAPE), "error: ", "other.json", "no ledger")
+    refused(cli("explain", "--diff", model, "other.json", *SHAPE), "error: ", "other.json", "not a ledger")
 
 
 def test_the_debug_switch_shows_the_traceback(model: Path) -> None:
