@@ -48,7 +48,9 @@ def test_every_node_inside_every_fused_site(name: str) -> None:
         own = float(np.abs(want - exact[key]).max()) / span
         away = float(np.abs(got.astype(np.float64) - want).max()) / span
         assert away <= TOLERANCE + own, f"'{key}': {away:.2e} of its range away, level off is {own:.2e} off itself"
-        close += away <= TOLERANCE
+        # Two runs, each near the double-precision one, may be further from each other: their rounding errors add up.
+        error = float(np.abs(got - exact[key]).max()) / span
+        close += min(away, error) <= TOLERANCE
     assert close >= 0.99 * len(expected)
 
 
