@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from autofusion.kernels import BindContext, Layout, Offer, Operand, Refusal, Target, TensorView
@@ -44,7 +45,7 @@ def why_not_planar(problem: ConvProblem, target: Target) -> str | None:
 def _offer(problem: ConvProblem, target: Target, variant: Variant) -> Offer:
     layout = Layout(target.lanes)
     source = Layout() if variant is Variant.PLANAR else layout
-    cycles = cycles_of(isa_of(target), problem.geometry, variant)
+    cycles = cycles_of(isa_of(target), problem.geometry.turned(), variant)
     seconds, workers = cost(target, cycles, problem.weights.nbytes, problem.moved_bytes(source, layout))
     return Offer(
         f"conv.{variant.value}",
@@ -66,11 +67,12 @@ def bind(
     """One step for each number of channel blocks that the groups of output channels have."""
     x, y = inputs[problem.operand], outputs[0]
     assert x is not None
-    isa, epilogue = isa_of(context.target), problem.epilogue
-    blocks = -(-problem.geometry.filters // isa.lanes)
-    operands = bind_epilogue(context, epilogue, inputs, blocks, isa.lanes, y.shape)
+    problem = _turned(problem, (x, y, *(inputs[i] for i in problem.result_operands)))
+    g, isa, epilogue = problem.geometry, isa_of(context.target), problem.epilogue
+    blocks = -(-g.filters // isa.lanes)
+    operands = bind_epilogue(context, epilogue, inputs, g, blocks, isa.lanes)
     strides = tuple(o.strides for o in operands)
-    layer = Layer(problem.geometry, variant, strided(x), strided(y), strides, epilogue.kinds, workers, context.target)
+    layer = Layer(g, variant, strided(x, g), strided(y, g), strides, epilogue.kinds, workers, context.target)
     data = step_data(layer)
     buffers = {
         "input": x,
@@ -90,3 +92,10 @@ def bind(
         for step in data.steps
     ]
     return NativeKernel(independent(made))
+
+
+def _turned(problem: ConvProblem, views: Sequence[TensorView | None]) -> ConvProblem:
+    """The problem with single axes leading, unless a border lies between the elements of one of the tensors."""
+    turned = problem.geometry.turned()
+    dense = all(v is None or v.strides[-1 - turned.leading] == v.strides[-1] for v in views)
+    return replace(problem, geometry=turned) if dense else problem

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from autofusion.ir.graph import Node
 from autofusion.ir.operators import attribute
 
 AXES = 3
 """Spatial axes of the normal form (depth, height, width); missing ones have size 1 and come first."""
-
 
 @dataclass(frozen=True, slots=True)
 class Axis:
@@ -29,11 +29,21 @@ class Axis:
         """Zeros that the last window reads beyond the last element (never negative)."""
         return max((self.out - 1) * self.stride + (self.kernel - 1) * self.dilation - self.low - (self.size - 1), 0)
 
+    @property
+    def is_single(self) -> bool:
+        """True for one element with nothing around it."""
+        return self.size == self.out == self.kernel == 1 and self.low == 0
+
+
+_SINGLE = Axis(1, 1, 1, 1, 1, 0)
+
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
     """`batch` images of `channels`, `groups` groups, `filters` output channels in all; `rank` spatial axes in the
-    node.
+    node, of which the last `leading` come first in the normal form.
     """
 
     batch: int
@@ -43,6 +53,7 @@ class Geometry:
     rank: int
     axes: tuple[Axis, Axis, Axis]
     transposed: bool = False
+    leading: int = 0
 
     @property
     def group_channels(self) -> int:
@@ -77,10 +88,36 @@ class Geometry:
     @property
     def border(self) -> tuple[int, ...]:
         """Zeros that the kernel reads around the input, over the node's axes in the order of pads."""
-        own = self.axes[AXES - self.rank :]
+        own = self.node_order(self.axes)
         reach = [transposed_reach(a) for a in own] if self.transposed else [(a.low, a.high) for a in own]
         # Negative padding crops: the kernel starts inside.
         return tuple(max(low, 0) for low, _ in reach) + tuple(max(high, 0) for _, high in reach)
+
+    def turned(self) -> Geometry:
+        """The same with single axes leading that the node has last: kernels work along the width.
+
+        Only for tensors whose elements follow each other along the new width as along the old one.
+        """
+        wide = [i for i, axis in enumerate(self.axes) if not axis.is_single]
+        if not wide or wide[-1] == AXES - 1:
+            return self
+        leading = AXES - 1 - wide[-1]
+        axes = _normal_form([_SINGLE if a.is_single else a for a in self.axes], _SINGLE, leading)
+        return replace(self, axes=axes, leading=leading)
+
+    def normal_form(self, values: Sequence[T], missing: T) -> tuple[T, T, T]:
+        """One value for each axis of the normal form, from those of the node's spatial axes."""
+        return _normal_form(values, missing, self.leading)
+
+    def node_order(self, values: Sequence[T]) -> tuple[T, ...]:
+        """One value for each spatial axis of the node, from those of the normal form."""
+        return (*values[self.leading :], *values[: self.leading])[AXES - self.rank :]
+
+
+def _normal_form(values: Sequence[T], missing: T, leading: int) -> tuple[T, T, T]:
+    full = (missing,) * (AXES - len(values)) + tuple(values)
+    depth, height, width = full[AXES - leading :] + full[: AXES - leading]
+    return depth, height, width
 
 
 def transposed_phases(axis: Axis) -> list[tuple[int, int, list[tuple[int, int]]]]:
@@ -122,7 +159,7 @@ def geometry_of(node: Node) -> Geometry:
     mode = attribute(node, "auto_pad") or "NOTSET"
     extra = _spatial(attribute(node, "output_padding"), rank, 0) if transposed else [0] * rank
     explicit = transposed and attribute(node, "output_shape") is not None
-    axes = [Axis(1, 1, 1, 1, 1, 0)] * (AXES - rank)
+    axes = []
     for i in range(rank):
         size, result, kernel = shape[i + 2], out[i + 2], weights[i + 2]
         extent = (kernel - 1) * dilations[i] + 1
@@ -138,7 +175,8 @@ def geometry_of(node: Node) -> Geometry:
         axes.append(Axis(size, result, kernel, strides[i], dilations[i], low))
     groups = attribute(node, "group")
     filters = weights[1] * groups if transposed else weights[0]
-    return Geometry(shape[0], shape[1], filters, groups, rank, (axes[0], axes[1], axes[2]), transposed)
+    normal = _normal_form(axes, _SINGLE, 0)
+    return Geometry(shape[0], shape[1], filters, groups, rank, normal, transposed)
 
 
 def _spatial(stated: Sequence[int] | None, count: int, default: int) -> list[int]:

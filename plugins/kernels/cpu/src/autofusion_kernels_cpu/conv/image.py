@@ -103,12 +103,12 @@ def bind(
     assert x is not None and context.scratch is not None
     g, isa, epilogue = problem.geometry, isa_of(context.target), problem.epilogue
     blocks = -(-g.filters // isa.lanes)
-    operands = bind_epilogue(context, epilogue, inputs, blocks, isa.lanes, y.shape)
+    operands = bind_epilogue(context, epilogue, inputs, g, blocks, isa.lanes)
     made = staging(g, context.target, workers)
     staged = Strided(0, made.lines * made.line, 0, made.line, 1)
     strides = tuple(o.strides for o in operands)
-    layer = Layer(g, Variant.PLANAR, staged, strided(y), strides, epilogue.kinds, workers, context.target)
-    image = strided(x)
+    layer = Layer(g, Variant.PLANAR, staged, strided(y, g), strides, epilogue.kinds, workers, context.target)
+    image = strided(x, g)
     data = KEPT.get((layer, image, made), partial(_layer_data, layer, image, made), lambda data: data.nbytes)
     buffers = {
         "input": context.scratch,

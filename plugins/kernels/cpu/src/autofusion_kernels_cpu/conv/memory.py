@@ -9,7 +9,7 @@ import numpy as np
 
 from autofusion.kernels import BindContext, TensorView
 from autofusion_kernels_cpu.codegen.epilogue import Epilogue, OperandKind
-from autofusion_kernels_cpu.conv.geometry import AXES
+from autofusion_kernels_cpu.conv.geometry import Geometry
 from autofusion_kernels_cpu.conv.weights import padded_vector
 from autofusion_kernels_cpu.native.kernel import Source
 
@@ -34,11 +34,9 @@ FIXED = Strided(0, 0, 0, 0, 0)
 """One element for all of the result."""
 
 
-def strided(view: TensorView) -> Strided:
+def strided(view: TensorView, geometry: Geometry) -> Strided:
     """The strides of a blocked or plain view of rank 3 to 5."""
-    spatial = view.strides[2:]
-    full = (0,) * (AXES - len(spatial)) + tuple(spatial)
-    return Strided(view.strides[0], view.strides[1], *full)
+    return Strided(view.strides[0], view.strides[1], *geometry.normal_form(view.strides[2:], 0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,18 +51,18 @@ def bind_epilogue(
     context: BindContext,
     epilogue: Epilogue,
     inputs: Sequence[TensorView | None],
+    geometry: Geometry,
     blocks: int,
     lanes: int,
-    result: Sequence[int],
 ) -> list[BoundOperand]:
-    """Memory of every leaf. `result` is the shape of the result; constants are laid out once for the session."""
+    """Memory of every leaf; constants are laid out once for the session."""
     bound = []
     for leaf, kind in zip(epilogue.leaves, epilogue.kinds, strict=True):
         if leaf.constant is not None:
-            key = ("conv.operand", id(leaf.constant), leaf.shape, kind, blocks, lanes, len(result))
+            key = ("conv.operand", id(leaf.constant), leaf.shape, kind, blocks, lanes, geometry.rank, geometry.leading)
             entry = context.cache.get(key)
             if entry is None:
-                made = _constant_operand(leaf.constant, leaf.shape, kind, blocks, lanes, len(result))
+                made = _constant_operand(leaf.constant, leaf.shape, kind, geometry, blocks, lanes)
                 entry = context.cache.setdefault(key, (leaf.constant, made))
             bound.append(entry[1])
             continue
@@ -77,14 +75,14 @@ def bind_epilogue(
             image = view.strides[0] if view.shape[0] > 1 else 0
             bound.append(BoundOperand(view, Strided(image, view.strides[1], 0, 0, 0)))
         else:
-            bound.append(BoundOperand(view, strided(view)))
+            bound.append(BoundOperand(view, strided(view, geometry)))
     return bound
 
 
 def _constant_operand(
-    data: np.ndarray, shape: tuple[int, ...], kind: OperandKind, blocks: int, lanes: int, rank: int
+    data: np.ndarray, shape: tuple[int, ...], kind: OperandKind, geometry: Geometry, blocks: int, lanes: int
 ) -> BoundOperand:
-    full = data.reshape((1,) * (rank - len(shape)) + tuple(shape))
+    full = data.reshape((1,) * (2 + geometry.rank - len(shape)) + tuple(shape))
     if kind is OperandKind.SCALAR:
         return BoundOperand(np.ascontiguousarray(full, np.float32).reshape(1), FIXED)
     images, channels = full.shape[:2]
@@ -98,6 +96,6 @@ def _constant_operand(
         grid[:, block, :, : own.shape[1]] = own.transpose(0, 2, 1)
     if kind is OperandKind.CHANNEL:
         return BoundOperand(packed, Strided(blocks * lanes if images > 1 else 0, lanes, 0, 0, 0))
-    d, h, w = (1,) * (AXES - len(spatial)) + tuple(spatial)
+    d, h, w = geometry.normal_form(spatial, 1)
     plane = d * h * w * lanes
     return BoundOperand(packed, Strided(blocks * plane, plane, h * w * lanes, w * lanes, lanes))

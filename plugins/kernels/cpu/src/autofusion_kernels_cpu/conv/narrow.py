@@ -118,7 +118,8 @@ def bind(
     x, y = inputs[problem.operand], outputs[0]
     assert x is not None
     sources, strides = _operands(context, problem, inputs, y)
-    layer = _Layer(problem.geometry, interleave, strided(x), strided(y), tuple(strides), workers, context.target)
+    g = problem.geometry
+    layer = _Layer(g, interleave, strided(x, g), strided(y, g), tuple(strides), workers, context.target)
     (step,) = KEPT.get(layer, layer.data, lambda data: data.nbytes).steps
     buffers: dict[str, Source] = {
         "input": x,
@@ -260,7 +261,7 @@ def _operands(
     for leaf, kind in zip(epilogue.leaves, epilogue.kinds, strict=True):
         each_image = kind is OperandKind.CHANNEL and len(leaf.shape) == len(y.shape) and leaf.shape[0] > 1
         once = Strided(problem.geometry.filters, 0, 0, 0, 0) if each_image else FIXED
-        strides.append(strided(y) if kind is OperandKind.TENSOR else once)
+        strides.append(strided(y, problem.geometry) if kind is OperandKind.TENSOR else once)
         if leaf.constant is not None:
             shape = y.shape if kind is OperandKind.TENSOR else leaf.constant.shape
             key = ("conv.narrow.operand", id(leaf.constant), shape)

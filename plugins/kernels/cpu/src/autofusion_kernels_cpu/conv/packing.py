@@ -29,7 +29,7 @@ def packed_weights(
     # One array may be the weights of several layers, and pads and strides decide which taps a phase has.
     taps = tuple(tuple(tuple(k for k, _ in axis) for axis in phase.taps) for phase in phases(g)) if g.transposed else ()
     splits = tuple(group.vectors for group in groups)
-    key = ("conv.weights", id(problem.weights), isa.name, variant, splits, g.groups, taps)
+    key = ("conv.weights", id(problem.weights), isa.name, variant, splits, g.groups, g.leading, taps)
     entry = context.cache.get(key)
     if entry is None:
         entry = context.cache.setdefault(key, (problem.weights, _packed(problem, variant, groups, isa.lanes)))

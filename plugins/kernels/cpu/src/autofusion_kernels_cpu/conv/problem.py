@@ -39,14 +39,21 @@ class ConvProblem:
             + sum(_stored_bytes(leaf.value, result) for leaf in self.epilogue.leaves)
         )
 
+    @property
+    def result_operands(self) -> list[int]:
+        """Which operands the epilogue wants as the result lies: those with more than one element."""
+        leaves = zip(self.epilogue.leaves, self.epilogue.kinds, strict=True)
+        return [
+            leaf.operand
+            for leaf, kind in leaves
+            if leaf.operand is not None and leaf.constant is None and kind is not OperandKind.SCALAR
+        ]
+
     def operands(self, layout: Layout, border: tuple[int, ...], result: Layout) -> tuple[Operand | None, ...]:
         """What an offer wants of each operand: the input in `layout` with `border`, tensors of the epilogue as the
         result.
         """
-        wanted: dict[int, Operand] = {}
-        for leaf, kind in zip(self.epilogue.leaves, self.epilogue.kinds, strict=True):
-            if leaf.operand is not None and leaf.constant is None and kind is not OperandKind.SCALAR:
-                wanted[leaf.operand] = Operand(result)
+        wanted = {i: Operand(result) for i in self.result_operands}
         wanted[self.operand] = Operand(layout, border)
         return tuple(None if v is None else wanted.get(i, Operand()) for i, v in enumerate(self.node.inputs))
 

@@ -32,12 +32,12 @@ def bind(
     outputs: Sequence[TensorView],
 ) -> NativeKernel:
     """One step, cut as `plan` says."""
-    x, y, epilogue = inputs[problem.operand], outputs[0], problem.epilogue
+    x, y, g, epilogue = inputs[problem.operand], outputs[0], problem.geometry, problem.epilogue
     assert x is not None and context.scratch is not None
     lanes, blocks = isa_of(context.target).lanes, sum(plan.splits)
-    operands = bind_epilogue(context, epilogue, inputs, blocks, lanes, y.shape)
+    operands = bind_epilogue(context, epilogue, inputs, g, blocks, lanes)
     strides = tuple(o.strides for o in operands)
-    layer = Layer(problem.geometry, plan, strided(x), strided(y), strides, epilogue.kinds, context.target)
+    layer = Layer(g, plan, strided(x, g), strided(y, g), strides, epilogue.kinds, context.target)
     made = _KEPT.get(layer, layer.data, lambda made: made.data.nbytes)
     seen = aligned_zeros(context.target.threads * lanes)
     buffers = {
