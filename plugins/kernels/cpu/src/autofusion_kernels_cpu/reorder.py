@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from autofusion.ir.types import TensorType
 from autofusion.kernels import PLAIN, BindContext, Numerics, Offer, Operand, Target, TensorView
 from autofusion_kernels_cpu.movement.bind import between
-from autofusion_kernels_cpu.movement.box import UnsupportedMove, region_boxes
+from autofusion_kernels_cpu.movement.box import region_boxes
 from autofusion_kernels_cpu.movement.offers import ITEMSIZES
 from autofusion_kernels_cpu.movement.problem import nominal_view
 from autofusion_kernels_cpu.movement.schedule import copy_seconds
 from autofusion_kernels_cpu.native.program import NativeKernel
+from autofusion_kernels_cpu.unsupported import Unsupported
 
 NAME = "reorder"
 
@@ -24,7 +25,7 @@ def reorder_offer(type_: TensorType, source: Operand, result: Operand, target: T
         return None
     try:
         boxes = region_boxes(nominal_view(type_, source.layout), nominal_view(type_, result.layout), type_.static_shape)
-    except UnsupportedMove:
+    except Unsupported:
         return None
     return Offer(
         NAME,

@@ -15,8 +15,8 @@ from autofusion_kernels_cpu.codegen.isa import isa_of
 def offers(node: Node, target: Target) -> list[Offer] | Refusal:
     """One offer for float32 attention on plain tensors: any head length, any number of queries and keys."""
     problem = attention_of(node)
-    if isinstance(problem, str):
-        return Refusal(problem)
+    if isinstance(problem, Refusal):
+        return problem
     isa = isa_of(target)
     cost = estimate(node, problem, isa, target)
     return [

@@ -108,42 +108,42 @@ class Attention:
         return [axes[self.perm.index(i)] for i in range(len(self.perm))]
 
 
-def attention_of(node: Node) -> Attention | str:
+def attention_of(node: Node) -> Attention | Refusal:
     """The attention in a fused node, or why these kernels do not run it."""
     parts = ATTENTION.read(node)
     if isinstance(parts, Refusal):
-        return parts.reason
+        return parts
     _, operands, results = body_of(node)
     product, probabilities = parts.second.output, parts.softmax.output
     factors = [Source(operands[f.source], f) for f in (parts.q, parts.k, parts.v)]
     for value in (*(f.factor.source for f in factors), parts.scores, probabilities, product, results[0]):
         if value.tensor.dtype != np.float32:
-            return f"it multiplies {value.tensor.dtype}, only float32 is supported"
+            return Refusal(f"it multiplies {value.tensor.dtype}, only float32 is supported")
     x, p = parts.softmax.inputs[0], parts.second.inputs[0]
     assert x is not None and p is not None
     region = make_region(node, parts.masking, operands, [x], given=[parts.scores])
     guard = make_region(node, parts.guarding, operands, [p], given=[probabilities])
     space = parts.scores.tensor.static_shape
     for made, value, what in ((region, x, "scores"), (guard, p, "probabilities")):
-        if isinstance(made, str):
+        if isinstance(made, Refusal):
             return made
         if value.tensor.static_shape != space or value.tensor.dtype != np.float32:
-            return f"a mask changes the type or the shape of the {what}"
+            return Refusal(f"a mask changes the type or the shape of the {what}")
         for leaf in made.leaves:
             if leaf.operand is None and leaf.constant is None:
-                return f"'{leaf.value.name}' is computed inside the node"
+                return Refusal(f"'{leaf.value.name}' is computed inside the node")
             if np.broadcast_shapes(leaf.shape, space) != space:
-                return f"'{leaf.value.name}' {list(leaf.shape)} is larger than the scores {list(space)}"
-    assert not isinstance(region, str) and not isinstance(guard, str)
+                return Refusal(f"'{leaf.value.name}' {list(leaf.shape)} is larger than the scores {list(space)}")
+    assert not isinstance(region, Refusal) and not isinstance(guard, Refusal)
     if product.tensor.static_shape[:-2] != space[:-2]:
-        return "V has batch axes that the scores have not"
+        return Refusal("V has batch axes that the scores have not")
     if 0 in (space[-1], factors[0].shape[-1]):
-        return "there are no keys, or they are empty"
+        return Refusal("there are no keys, or they are empty")
     if min(len(f.shape) for f in factors) < 2:
-        return "Q, K or V is a vector"
-    reason = _unwalkable(factors, 0 in product.tensor.static_shape)
-    if reason:
-        return reason
+        return Refusal("Q, K or V is a vector")
+    no = _unwalkable(factors, 0 in product.tensor.static_shape)
+    if no is not None:
+        return no
     rank = len(product.tensor.static_shape)
     perm = tuple(range(rank))
     if parts.transpose is not None:
@@ -152,16 +152,16 @@ def attention_of(node: Node) -> Attention | str:
     return Attention(q, k, v, parts.factor, region, guard, parts.scores, probabilities, product, perm)
 
 
-def _unwalkable(factors: Sequence[Source], nothing: bool) -> str:
-    """Why Q, K or V cannot be read where it lies, or an empty text."""
+def _unwalkable(factors: Sequence[Source], nothing: bool) -> Refusal | None:
+    """Why Q, K or V cannot be read where it lies."""
     for name, factor in zip("QKV", factors, strict=True):
         axes = factor.gapped_axes()
         if axes is None:
-            return f"{name} is moved in a way that needs a copy"
+            return Refusal(f"{name} is moved in a way that needs a copy")
         last = [stride_of(axis) for axis in axes[-2:]]
         if None in last:
-            return f"the rows or columns of {name} do not lie evenly"
+            return Refusal(f"the rows or columns of {name} do not lie evenly")
         adjacent = [stride == 1 or size == 1 for stride, size in zip(last, factor.shape[-2:], strict=True)]
         if name != "Q" and not any(adjacent) and not nothing:
-            return f"neither the rows nor the columns of {name} are adjacent"
-    return ""
+            return Refusal(f"neither the rows nor the columns of {name} are adjacent")
+    return None

@@ -22,6 +22,7 @@ import numpy as np
 from autofusion.ir.dtypes import dtype_name
 from autofusion.ir.graph import Node
 from autofusion.ir.graph import Value as GraphValue
+from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.codegen.builder import Function
 from autofusion_kernels_cpu.codegen.pointwise_ops import evaluate, literal
 from autofusion_kernels_cpu.codegen.region import Leaf, Region, make_region
@@ -127,8 +128,8 @@ def epilogue_of(
     operands: dict[GraphValue, int],
     accumulator: GraphValue,
     result: GraphValue,
-) -> Epilogue | str:
-    """The epilogue made of `nodes` of the bound node's body, or why they are none.
+) -> Epilogue | Refusal:
+    """The epilogue made of `nodes` of the bound node's body, or why there is none.
 
     `accumulator` is the anchor's result [N, C, ...] and `result` what is stored. `operands` numbers the bound node's
     operands.
@@ -136,18 +137,20 @@ def epilogue_of(
     if not nodes:
         return NO_EPILOGUE
     region = make_region(node, nodes, operands, [result], given=[accumulator])
-    if isinstance(region, str):
+    if isinstance(region, Refusal):
         return region
     shape = accumulator.tensor.static_shape
     if result.tensor.static_shape != shape:
-        return f"its result is {list(result.tensor.static_shape)}, not {list(shape)} as its anchor's"
+        return Refusal(f"its result is {list(result.tensor.static_shape)}, not {list(shape)} as its anchor's")
     kinds = []
     for leaf in region.leaves:
         if leaf.dtype != np.float32:
-            return f"operand '{leaf.value.name}' of its epilogue is {leaf.dtype}, only float32 is supported"
+            return Refusal(f"operand '{leaf.value.name}' of its epilogue is {leaf.dtype}, only float32 is supported")
         kind = kind_of(leaf.shape, shape)
         if kind is None:
-            return f"operand '{leaf.value.name}' of its epilogue is neither one for each channel nor for each element"
+            return Refusal(
+                f"operand '{leaf.value.name}' of its epilogue is neither one for each channel nor for each element"
+            )
         kinds.append(kind)
     return Epilogue(region, tuple(kinds), accumulator)
 

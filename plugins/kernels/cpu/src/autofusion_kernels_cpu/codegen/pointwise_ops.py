@@ -20,6 +20,7 @@ from autofusion.ir.dtypes import dtype_name
 from autofusion.ir.graph import Node
 from autofusion.ir.graph import Value as GraphValue
 from autofusion.ir.operators import attribute
+from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.codegen import elements, vmath
 from autofusion_kernels_cpu.codegen.builder import Function
 from autofusion_kernels_cpu.codegen.values import F32, I1, I32, Operandish, Value
@@ -380,24 +381,26 @@ def parameter_shape(node: Node, index: int) -> tuple[int, ...] | None:
     return (own[0],) + (1,) * (rank - 1 - axis)
 
 
-def refusal(node: Node) -> str | None:
+def refusal(node: Node) -> Refusal | None:
     """Why the table cannot emit ``node``, or None if it can."""
     op = OPS.get(node.op)
     if op is None:
-        return f"operator '{node.op}' has no pointwise kernel"
+        return Refusal(f"operator '{node.op}' has no pointwise kernel")
     dtypes = [v.dtype for v in (*node.inputs, *node.outputs) if v is not None]
     for dtype in dtypes:
         if dtype is None or not elements.supported(dtype):
-            return f"element type {'unknown' if dtype is None else dtype_name(dtype)} has no vector kernel"
+            return Refusal(f"element type {'unknown' if dtype is None else dtype_name(dtype)} has no vector kernel")
     if node.op == "BatchNormalization" and (attribute(node, "training_mode") or len(node.outputs) > 1):
-        return "BatchNormalization in training mode updates its statistics"
+        return Refusal("BatchNormalization in training mode updates its statistics")
     if node.op == "BatchNormalization" and len(set(dtypes)) > 1:
-        return "BatchNormalization has no vector kernel for statistics of another element type than the operand"
+        return Refusal(
+            "BatchNormalization has no vector kernel for statistics of another element type than the operand"
+        )
     if node.op in _QUANTIZE:
         if attribute(node, "block_size"):
-            return f"operator '{node.op}' has no vector kernel for blocks of an axis"
+            return Refusal(f"operator '{node.op}' has no vector kernel for blocks of an axis")
         if node.op == "QuantizeLinear" and node.output.tensor.dtype.kind not in "iu":
-            return f"operator 'QuantizeLinear' has no vector kernel for {dtype_name(node.output.tensor.dtype)}"
+            return Refusal(f"operator 'QuantizeLinear' has no vector kernel for {dtype_name(node.output.tensor.dtype)}")
     # The element type that matters is that of the values, which for Where is behind the condition.
     first = dtypes[1] if node.op == "Where" else dtypes[0]
     assert first is not None
@@ -409,9 +412,9 @@ def refusal(node: Node) -> str | None:
         "b": op.booleans,
     }
     if not allowed[first.kind]:
-        return f"operator '{node.op}' has no vector kernel for element type {dtype_name(first)}"
+        return Refusal(f"operator '{node.op}' has no vector kernel for element type {dtype_name(first)}")
     if node.op == "Pow" and dtypes[1] == np.float64:
-        return "operator 'Pow' has no vector kernel for an exponent of type f64"
+        return Refusal("operator 'Pow' has no vector kernel for an exponent of type f64")
     return None
 
 

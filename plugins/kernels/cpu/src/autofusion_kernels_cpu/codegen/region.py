@@ -14,7 +14,7 @@ import numpy as np
 
 from autofusion.ir.dtypes import dtype_name
 from autofusion.ir.graph import FUSED, Node, Value
-from autofusion.kernels import Numerics
+from autofusion.kernels import Numerics, Refusal
 from autofusion_kernels_cpu.codegen.pointwise_ops import parameter_shape, refusal, scalar_constant
 
 _INEXACT = frozenset(
@@ -86,16 +86,16 @@ def make_region(
     results: Sequence[Value],
     given: Iterable[Value] = (),
     reads: Iterable[tuple[Value, tuple[int, ...] | None]] = (),
-) -> Region | str:
-    """The region of ``nodes``, or why they are none.
+) -> Region | Refusal:
+    """The region of ``nodes``, or why there is none.
 
     ``given`` are values that somebody else puts into registers, ``reads`` are values to load besides those of the
     nodes, with their shape if it is not the value's own.
     """
     for each in nodes:
-        reason = refusal(each)
-        if reason is not None:
-            return reason
+        no = refusal(each)
+        if no is not None:
+            return no
     made: set[Value] = set(given)
     leaves: dict[Value, Leaf] = {}
 
@@ -121,8 +121,8 @@ def make_region(
     return Region(tuple(nodes), tuple(leaves.values()), tuple(results))
 
 
-def region_of(node: Node) -> Region | str:
-    """The region of a fused node or a single pointwise operator, or why it is none."""
+def region_of(node: Node) -> Region | Refusal:
+    """The region of a fused node or a single pointwise operator, or why there is none."""
     return make_region(node, *body_of(node))
 
 

@@ -28,17 +28,16 @@ def offer(problem: ConvProblem, target: Target) -> Offer:
 
 def offer_planar(problem: ConvProblem, target: Target) -> Offer | Refusal:
     """On a plain image of few channels, for which there is a border in memory."""
-    reason = why_not_planar(problem, target)
-    return Refusal(reason) if reason else _offer(problem, target, Variant.PLANAR)
+    return why_not_planar(problem, target) or _offer(problem, target, Variant.PLANAR)
 
 
-def why_not_planar(problem: ConvProblem, target: Target) -> str | None:
+def why_not_planar(problem: ConvProblem, target: Target) -> Refusal | None:
     """Why a plain image is not read as it is, or None."""
     g = problem.geometry
     if g.channels >= target.lanes or g.groups != 1 or g.transposed:
-        return "its operand is not an image of few channels"
+        return Refusal("its operand is not an image of few channels")
     if problem.reads_input_twice:
-        return "its epilogue reads the image as well, in channel blocks"
+        return Refusal("its epilogue reads the image as well, in channel blocks")
     return None
 
 

@@ -13,6 +13,7 @@ from autofusion.ir.operators import attribute
 AXES = 3
 """Spatial axes of the normal form (depth, height, width); missing ones have size 1 and come first."""
 
+
 @dataclass(frozen=True, slots=True)
 class Axis:
     """One spatial axis. `low` is the padding before the first element; what comes after the last follows from `out`."""

@@ -68,11 +68,11 @@ def staging(geometry: Geometry, target: Target, workers: int) -> Staging:
 
 def offer(problem: ConvProblem, target: Target) -> Offer | Refusal:
     """On a plain image of few channels, whose lines are staged."""
-    reason = why_not_planar(problem, target)
-    if reason is None and not applies(problem.geometry):
-        reason = "it does not read beyond the edges of an image"
-    if reason is not None:
-        return Refusal(reason)
+    no = why_not_planar(problem, target)
+    if no is not None:
+        return no
+    if not applies(problem.geometry):
+        return Refusal("it does not read beyond the edges of an image")
     layout = Layout(target.lanes)
     cycles = cycles_of(isa_of(target), problem.geometry, Variant.PLANAR)
     seconds, workers = cost(target, cycles, problem.weights.nbytes, problem.moved_bytes(Layout(), layout))

@@ -13,8 +13,8 @@ from autofusion_kernels_cpu.conv.problem import ConvProblem, conv_of
 def offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
     """All algorithms that can run the node, on blocked tensors, and on a plain image if it has few channels."""
     problem = conv_of(node)
-    if isinstance(problem, str):
-        return Refusal(problem)
+    if isinstance(problem, Refusal):
+        return problem
     answers = [
         direct.offer(problem, target),
         _plain_image(problem, target),

@@ -58,42 +58,44 @@ class ConvProblem:
         return tuple(None if v is None else wanted.get(i, Operand()) for i, v in enumerate(self.node.inputs))
 
 
-def conv_of(node: Node) -> ConvProblem | str:
+def conv_of(node: Node) -> ConvProblem | Refusal:
     """The convolution in a Conv, a ConvTranspose or a fused node of kind `conv`, or why these kernels do not run it."""
     nodes, operands, results = body_of(node)
     anchor = CONV.anchor(node)
     if isinstance(anchor, Refusal):
-        return anchor.reason
+        return anchor
     if nodes[0] is not anchor:
-        return "something comes before the convolution"
+        return Refusal("something comes before the convolution")
     if len(results) != 1:
-        return f"it has {len(results)} results, only one can be stored"
+        return Refusal(f"it has {len(results)} results, only one can be stored")
     x, w = anchor.inputs[0], anchor.inputs[1]
     b = anchor.operand(2)
     assert x is not None and w is not None
     if x.dtype != np.float32:
-        return f"its operand is {x.dtype}, only float32 is supported"
+        return Refusal(f"its operand is {x.dtype}, only float32 is supported")
     if not 3 <= len(x.tensor.static_shape) <= 2 + AXES:
-        return f"it has {len(x.tensor.static_shape) - 2} spatial axes, only 1 to {AXES} are supported"
+        return Refusal(f"it has {len(x.tensor.static_shape) - 2} spatial axes, only 1 to {AXES} are supported")
     if x not in operands or x.const is not None:
-        return "its operand is not an operand of the fused node"
+        return Refusal("its operand is not an operand of the fused node")
     data = [None if v is None else _constant(node, operands, v) for v in (w, b)]
     if data[0] is None or (b is not None and data[1] is None):
-        return "its weights or its bias are not constant"
+        return Refusal("its weights or its bias are not constant")
     if 0 in x.tensor.static_shape or 0 in anchor.output.tensor.static_shape:
-        return "it computes nothing"
+        return Refusal("it computes nothing")
     result = results[0]
     uses = [each for each in nodes if anchor.output in each.inputs]
     if result is not anchor.output and not uses:
-        return "its result is not used"
+        return Refusal("its result is not used")
     epilogue = epilogue_of(node, list(nodes[1:]), operands, anchor.output, result)
-    if isinstance(epilogue, str):
+    if isinstance(epilogue, Refusal):
         return epilogue
     for leaf, kind in zip(epilogue.leaves, epilogue.kinds, strict=True):
         short = len(leaf.value.tensor.static_shape) < len(result.tensor.static_shape)
         if leaf.constant is None and kind is not OperandKind.SCALAR and short:
             # Blocked layouts put the channels on axis 1: such a tensor cannot have one that fits.
-            return f"operand '{leaf.value.name}' of its epilogue has fewer axes than the result and is not constant"
+            return Refusal(
+                f"operand '{leaf.value.name}' of its epilogue has fewer axes than the result and is not constant"
+            )
     return ConvProblem(node, anchor, geometry_of(anchor), operands[x], data[0], data[1], epilogue)
 
 

@@ -22,8 +22,8 @@ def offers(node: Node, target: Target) -> list[Offer] | Refusal:
 
 def _product(node: Node, target: Target) -> list[Offer] | Refusal:
     problem = integer_product_of(node)
-    if isinstance(problem, str):
-        return Refusal(problem)
+    if isinstance(problem, Refusal):
+        return problem
     isa = isa_of(target)
     form = form_for(isa)
     cost = estimate(node, problem, form, isa, target)

@@ -17,8 +17,8 @@ from autofusion_kernels_cpu.matmul.tile import MAX_PANELS, panel_width
 def offers(node: Node, target: Target) -> list[Offer] | Refusal:
     """Offers for a float32 matrix product, alone or with a pointwise epilogue."""
     product = product_of(node)
-    if isinstance(product, str):
-        return Refusal(product)
+    if isinstance(product, Refusal):
+        return product
     isa = isa_of(target)
     scratch = 0
     if product.constant is None:

@@ -103,42 +103,42 @@ def _swapped(numbers: Sequence[int], transposed: bool) -> tuple[int, ...]:
     return (*numbers[:-2], numbers[-1], numbers[-2]) if transposed else tuple(numbers)
 
 
-def product_of(node: Node) -> Product | str:
+def product_of(node: Node) -> Product | Refusal:
     """The product in a MatMul, a Gemm or a fused node around one, or why there is none."""
     nodes, operands, results = body_of(node)
     anchor = MATMUL.anchor(node)
     if isinstance(anchor, Refusal):
-        return anchor.reason
+        return anchor
     for value in (*anchor.inputs[:2], anchor.output):
         assert value is not None
         if value.tensor.dtype != np.float32:
-            return f"it multiplies {value.tensor.dtype}, only float32 is supported"
+            return Refusal(f"it multiplies {value.tensor.dtype}, only float32 is supported")
     assert anchor.inputs[0] is not None and anchor.inputs[1] is not None
     taken = {anchor}
     first, second = (factor_of(value, operands.keys(), taken) for value in anchor.inputs[:2] if value is not None)
     a, b = first.source, second.source
     constant = b.const if b not in operands else operand_constant(node, operands[b])
     if a not in operands or (b not in operands and constant is None):
-        return "a factor is computed inside the node"
+        return Refusal("a factor is computed inside the node")
     if constant is not None and second.moves:
-        return "its constant factor is transposed inside the node"
+        return Refusal("its constant factor is transposed inside the node")
     perms = [_permutation(factor) for factor in (first, second)]
     if None in perms:
-        return "a factor is moved by more than a Transpose"
+        return Refusal("a factor is moved by more than a Transpose")
     a_perm, b_perm = (perm or () for perm in perms)
     if second.moves and len(b_perm) - 1 not in b_perm[-2:]:
-        return "neither rows nor columns of its second factor are adjacent"
+        return Refusal("neither rows nor columns of its second factor are adjacent")
     gemm = anchor.op == "Gemm"
     c = anchor.operand(2) if gemm else None
     others = [n for n in nodes if n not in taken]
     region = make_region(node, others, operands, results, given=[anchor.output], reads=[] if c is None else [(c, None)])
-    if isinstance(region, str):
+    if isinstance(region, Refusal):
         return region
     if c is not None and c not in operands and c.const is None:
-        return "operand C of Gemm is computed inside the node"
+        return Refusal("operand C of Gemm is computed inside the node")
     for value in region.results:
         if value.tensor.static_shape != anchor.output.tensor.static_shape:
-            return f"result '{value.name}' is {list(value.tensor.static_shape)}, not as large as the product"
+            return Refusal(f"result '{value.name}' is {list(value.tensor.static_shape)}, not as large as the product")
     return Product(
         anchor,
         region,

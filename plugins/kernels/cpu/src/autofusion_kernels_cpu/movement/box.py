@@ -10,10 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autofusion.kernels import PLAIN, TensorView
-
-
-class UnsupportedMove(Exception):
-    """Why a movement cannot be put into boxes."""
+from autofusion_kernels_cpu.unsupported import Unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +66,7 @@ def region_boxes(
 ) -> list[Box]:
     """Boxes that copy a region of `source` to a region of `result`, of `sizes` along the result's axes.
 
-    Axis i of the result is axis `perm[i]` of the source. Either may be blocked; raises UnsupportedMove for blocked
+    Axis i of the result is axis `perm[i]` of the source. Either may be blocked; raises Unsupported for blocked
     channels that are reordered or that become another blocked axis.
     """
     rank = len(sizes)
@@ -79,7 +76,7 @@ def region_boxes(
     split = {order.index(1)} if source.layout != PLAIN else set()
     split |= {1} if result.layout != PLAIN else set()
     if len(split) > 1:
-        raise UnsupportedMove("it turns blocked channels into another axis of a blocked tensor")
+        raise Unsupported("it turns blocked channels into another axis of a blocked tensor")
     dims, source_strides, result_strides = [], [], []
     source_offset = result_offset = 0
     for axis, origin in enumerate(order):
@@ -122,7 +119,7 @@ class _Channels:
         if view.layout == PLAIN:
             return _Channels(0, region.start[axis] * view.strides[axis], view.strides[axis] * region.step[axis])
         if region.step[axis] != 1:
-            raise UnsupportedMove("it steps over channels of a blocked tensor")
+            raise Unsupported("it steps over channels of a blocked tensor")
         return _Channels(view.layout.block, region.start[axis], view.strides[1])
 
     @property
@@ -150,7 +147,7 @@ def _channel_boxes(source: _Channels, result: _Channels, count: int, channels: i
     """Boxes over the channel axis alone: whole blocks together if they coincide, otherwise run by run."""
     block = source.block or result.block
     if source.block and result.block and source.block != result.block:
-        raise UnsupportedMove("its operand and result are blocked differently")
+        raise Unsupported("its operand and result are blocked differently")
     if all(side.start % block == 0 for side in (source, result) if side.block):
         whole, rest = divmod(count, block)
         if rest and source.block and result.block and result.start + count == channels:

@@ -19,13 +19,13 @@ from autofusion.kernels import (
     TensorView,
 )
 from autofusion_kernels_cpu.movement.bind import copy_steps
-from autofusion_kernels_cpu.movement.box import UnsupportedMove
 from autofusion_kernels_cpu.movement.lookup import lookup_offers
 from autofusion_kernels_cpu.movement.operators import MOVEMENTS
 from autofusion_kernels_cpu.movement.problem import Movement, nominal_view
 from autofusion_kernels_cpu.movement.schedule import copy_seconds
 from autofusion_kernels_cpu.native.program import NativeKernel
 from autofusion_kernels_cpu.support import constant, operands, result, static
+from autofusion_kernels_cpu.unsupported import Unsupported
 
 ITEMSIZES = (1, 2, 4, 8)
 
@@ -42,20 +42,20 @@ def offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
         return lookup_offers(node, target)
     try:
         movement = MOVEMENTS[node.op](node)
-    except UnsupportedMove as reason:
-        return Refusal(str(reason))
+    except Unsupported as no:
+        return no.refusal
     made: list[Offer] = []
-    refusals: list[str] = []
+    refusals: list[Refusal] = []
     for source, out in movement.layouts:
         layouts = Layout(source * target.lanes), Layout(out * target.lanes)
         try:
             offer = _offer(node, movement, layouts, [o for o in outs if o is not None], target)
-        except UnsupportedMove as reason:
-            refusals.append(str(reason))
+        except Unsupported as no:
+            refusals.append(no.refusal)
             continue
         if offer is not None:
             made.append(offer)
-    return made or Refusal(refusals[0])
+    return made or refusals[0]
 
 
 def _can_block(type_: TensorType) -> bool:

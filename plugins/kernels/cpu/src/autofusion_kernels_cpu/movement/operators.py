@@ -9,30 +9,31 @@ import numpy as np
 
 from autofusion.ir.graph import Node
 from autofusion.kernels import PLAIN, TensorView, dense_strides
-from autofusion_kernels_cpu.movement.box import Box, Region, UnsupportedMove, region_boxes
+from autofusion_kernels_cpu.movement.box import Box, Region, region_boxes
 from autofusion_kernels_cpu.movement.pad import pad
 from autofusion_kernels_cpu.movement.problem import Move, Movement, Stages, Views
 from autofusion_kernels_cpu.support import constant_ints, result, static
+from autofusion_kernels_cpu.unsupported import Unsupported
 
 
 def _shape(node: Node, index: int = 0) -> tuple[int, ...]:
     type_ = static(node, index)
     if type_ is None:
-        raise UnsupportedMove(f"the shape of operand {index} is not static")
+        raise Unsupported(f"the shape of operand {index} is not static")
     return type_.static_shape
 
 
 def _out(node: Node, index: int = 0) -> tuple[int, ...]:
     type_ = result(node, index)
     if type_ is None:
-        raise UnsupportedMove(f"the shape of result {index} is not static")
+        raise Unsupported(f"the shape of result {index} is not static")
     return type_.static_shape
 
 
 def _given(node: Node, index: int, name: str) -> list[int]:
     values = constant_ints(node, index)
     if values is None:
-        raise UnsupportedMove(f"its operand '{name}' is not constant")
+        raise Unsupported(f"its operand '{name}' is not constant")
     return values
 
 
@@ -117,7 +118,7 @@ def expand(node: Node) -> Movement:
         source, out = _view(inputs, 0), outputs[0]
         missing = rank - len(shape)
         if source.layout != PLAIN and missing:
-            raise UnsupportedMove("it adds axes to a blocked tensor")
+            raise Unsupported("it adds axes to a blocked tensor")
         padded = (1,) * missing + shape
         if source.layout == PLAIN:
             strides = (0,) * missing + source.strides
@@ -193,7 +194,7 @@ def gather(node: Node) -> Movement:
     indices = np.array(_given(node, 1, "indices"), np.int64)
     indices = np.where(indices < 0, indices + shape[axis], indices)
     if ((indices < 0) | (indices >= shape[axis])).any():
-        raise UnsupportedMove("an index is out of range")
+        raise Unsupported("an index is out of range")
     before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     pitch = shape[axis] * after, len(indices) * after
 

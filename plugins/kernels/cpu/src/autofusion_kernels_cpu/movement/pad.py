@@ -13,9 +13,10 @@ import numpy as np
 from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
 from autofusion.kernels import PLAIN, Buffer, BufferKind, TensorView
-from autofusion_kernels_cpu.movement.box import Region, UnsupportedMove, region_boxes
+from autofusion_kernels_cpu.movement.box import Region, region_boxes
 from autofusion_kernels_cpu.movement.problem import Move, Movement, Stages, Views
 from autofusion_kernels_cpu.support import constant_ints, result, static
+from autofusion_kernels_cpu.unsupported import Unsupported
 
 _MODES = ("constant", "edge", "reflect", "wrap")
 
@@ -25,23 +26,23 @@ def pad(node: Node) -> Movement:
     type_, out_type = static(node, 0), result(node)
     pads = constant_ints(node, 1)
     if type_ is None or out_type is None or pads is None:
-        raise UnsupportedMove("its pads or its shape are not constant")
+        raise Unsupported("its pads or its shape are not constant")
     shape, rank = type_.static_shape, len(type_.static_shape)
     axes = constant_ints(node, 3) if node.operand(3) is not None else list(range(rank))
     if axes is None:
-        raise UnsupportedMove("its axes are not constant")
+        raise Unsupported("its axes are not constant")
     low, high = [0] * rank, [0] * rank
     for i, axis in enumerate(axes):
         low[axis], high[axis] = pads[i], pads[i + len(axes)]
     mode = node.attr("mode") or "constant"
     if mode not in _MODES:
-        raise UnsupportedMove(f"its mode '{mode}' is unknown")
+        raise Unsupported(f"its mode '{mode}' is unknown")
     crop = tuple(max(-pads_low, 0) for pads_low in low)
     first = tuple(max(pads_low, 0) for pads_low in low)
     inside = [n + min(a, 0) + min(b, 0) for n, a, b in zip(shape, low, high, strict=True)]
     after = [max(b, 0) for b in high]
     if any(n < 0 for n in inside):
-        raise UnsupportedMove("it crops more than there is")
+        raise Unsupported("it crops more than there is")
     if mode != "constant":
         _check_reach(mode, inside, first, after)
     has_value = node.operand(2) is not None
@@ -83,7 +84,7 @@ def _check_reach(mode: str, inside: Sequence[int], before: Sequence[int], after:
     for n, a, b in zip(inside, before, after, strict=True):
         reach = {"edge": 1 << 62 if n else 0, "reflect": max(n - 1, 0), "wrap": n}[mode]
         if max(a, b) > reach:
-            raise UnsupportedMove(f"it pads by {max(a, b)} of {n} elements with mode '{mode}'")
+            raise Unsupported(f"it pads by {max(a, b)} of {n} elements with mode '{mode}'")
 
 
 def _slabs(mode: str, n: int, before: int, after: int) -> list[tuple[int, int, int, int]]:

@@ -28,7 +28,7 @@ Stages = list[list[Move]]
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """`moves(operand views, result views)` raises UnsupportedMove if it cannot work on their layouts.
+    """`moves(operand views, result views)` raises Unsupported if it cannot work on their layouts.
 
     `moved` are the operands whose layout matters; every other one is plain. `layouts` has the pairs (of those
     operands, of the results) to try, with the block for any number but zero.

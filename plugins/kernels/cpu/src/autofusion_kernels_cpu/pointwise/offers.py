@@ -15,8 +15,8 @@ from autofusion_kernels_cpu.pointwise.problem import Pointwise, pointwise_of
 def offers(node: Node, target: Target) -> list[Offer] | Refusal:
     """Offers for a pointwise operator, or a fused node of kind ``pointwise`` with any operands and results."""
     problem = pointwise_of(node)
-    if isinstance(problem, str):
-        return Refusal(problem)
+    if isinstance(problem, Refusal):
+        return problem
     isa = isa_of(target)
     found = [_offer(problem, PLAIN, target, isa)]
     blocked = problem.blocked_operands()

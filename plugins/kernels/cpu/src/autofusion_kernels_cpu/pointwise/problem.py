@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autofusion.ir.graph import Node
+from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.codegen.region import Leaf, Region, region_of
 
 
@@ -39,16 +40,16 @@ class Pointwise:
         return frozenset(chosen)
 
 
-def pointwise_of(node: Node) -> Pointwise | str:
+def pointwise_of(node: Node) -> Pointwise | Refusal:
     """The region in a node, or why these kernels do not run it."""
     region = region_of(node)
-    if isinstance(region, str):
+    if isinstance(region, Refusal):
         return region
     if not region.results or not region.nodes:
-        return "the region computes nothing"
+        return Refusal("the region computes nothing")
     shapes = [*(leaf.shape for leaf in region.leaves), *(v.tensor.static_shape for v in region.results)]
     space = np.broadcast_shapes(*shapes)
     for value in region.results:
         if value.tensor.static_shape != space:
-            return f"result '{value.name}' is {list(value.tensor.static_shape)} in a region over {list(space)}"
+            return Refusal(f"result '{value.name}' is {list(value.tensor.static_shape)} in a region over {list(space)}")
     return Pointwise(node, region, space)

@@ -15,8 +15,8 @@ from autofusion_kernels_cpu.support import operands
 def offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
     """Pooling of float32 over one to three spatial axes, blocked or plain."""
     problem = pooling_of(node)
-    if isinstance(problem, str):
-        return Refusal(problem)
+    if isinstance(problem, Refusal):
+        return problem
     return [_blocked(problem, target), _plain(problem, target)]
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
+from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.support import result, static, used_results
 
 KINDS = {"MaxPool": "max", "AveragePool": "average", "GlobalMaxPool": "max", "GlobalAveragePool": "average"}
@@ -95,17 +96,17 @@ class Pooling:
         return (Axis(1, 1, 1, 1, 1, 0, 0),) * (3 - len(self.axes)) + self.axes
 
 
-def pooling_of(node: Node) -> Pooling | str:
+def pooling_of(node: Node) -> Pooling | Refusal:
     """The pooling in a node, or why these kernels do not run it."""
     x, y = static(node, 0), result(node)
     if x is None or y is None:
-        return "its shapes are not static"
+        return Refusal("its shapes are not static")
     if x.dtype != np.float32:
-        return f"it pools {x.dtype}, only float32 is supported"
+        return Refusal(f"it pools {x.dtype}, only float32 is supported")
     rank = len(x.static_shape)
     if not 3 <= rank <= 5:
-        return f"it has {rank - 2} spatial axes, only 1 to 3 are supported"
+        return Refusal(f"it has {rank - 2} spatial axes, only 1 to 3 are supported")
     if used_results(node) > 1:
-        return "its result 'Indices' is used"
+        return Refusal("its result 'Indices' is used")
     axes = tuple(window_axes(node, x.static_shape, y.static_shape))
     return Pooling(node, KINDS[node.op], x, y, axes, bool(node.attr("count_include_pad", 0)))

@@ -9,6 +9,7 @@ from autofusion.ir.graph import Node
 from autofusion_kernels_cpu.codegen import vmath
 from autofusion_kernels_cpu.codegen.builder import Function
 from autofusion_kernels_cpu.codegen.values import Value
+from autofusion_kernels_cpu.unsupported import Unsupported
 
 # name -> (code, default alpha, default beta); None where the function has no such parameter.
 _FUNCTIONS: dict[str, tuple[Callable[[Function, Value, float, float], Value], float | None, float | None]] = {
@@ -41,10 +42,6 @@ class Activation:
         return _FUNCTIONS[self.name][0](f, x, self.alpha, self.beta)
 
 
-class UnknownActivation(Exception):
-    """The name of an activation that there is no code for."""
-
-
 def activations(node: Node, defaults: list[str], directions: int) -> list[tuple[Activation, ...]]:
     """Those of each direction. `activation_alpha` and `activation_beta` go in order to the functions that have one."""
     names = [str(name).lower() for name in node.attr("activations") or defaults * directions]
@@ -54,7 +51,7 @@ def activations(node: Node, defaults: list[str], directions: int) -> list[tuple[
     made = []
     for name in names:
         if name not in _FUNCTIONS:
-            raise UnknownActivation(name)
+            raise Unsupported(f"there is no activation '{name}'")
         _, alpha, beta = _FUNCTIONS[name]
         if alpha is not None and alphas:
             alpha = alphas.pop(0)

@@ -16,8 +16,8 @@ from autofusion_kernels_cpu.support import operands
 def offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
     """LSTM, GRU and RNN of float32 with constant weights."""
     layer = layer_of(node, target.lanes)
-    if isinstance(layer, str):
-        return Refusal(layer)
+    if isinstance(layer, Refusal):
+        return layer
     return [
         Offer(
             f"recurrent.{node.op.lower()}",

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from autofusion.ir.graph import Node
+from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.recurrent import cells, kernel
-from autofusion_kernels_cpu.recurrent.activation import Activation, UnknownActivation, activations
+from autofusion_kernels_cpu.recurrent.activation import Activation, activations
 from autofusion_kernels_cpu.support import constant, static
+from autofusion_kernels_cpu.unsupported import Unsupported
 
 _DEFAULTS = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"], "RNN": ["tanh"]}
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -56,29 +58,29 @@ class Layer:
         return places | {"end": at}
 
 
-def layer_of(node: Node, lanes: int) -> Layer | str:
+def layer_of(node: Node, lanes: int) -> Layer | Refusal:
     """The layer in a node, or why these kernels do not run it."""
     x, r = static(node, 0), static(node, 2)
     if x is None or r is None or any(v is not None and static(node, i) is None for i, v in enumerate(node.inputs)):
-        return "its shapes are not static"
+        return Refusal("its shapes are not static")
     if x.dtype != np.float32:
-        return f"it computes in {x.dtype}, only float32 is supported"
+        return Refusal(f"it computes in {x.dtype}, only float32 is supported")
     for index, name in ((1, "W"), (2, "R"), (3, "B"), (7, "P")):
         if node.operand(index) is not None and constant(node, index) is None:
-            return f"its operand '{name}' is not constant"
+            return Refusal(f"its operand '{name}' is not constant")
     if node.attr("input_forget", 0):
-        return "it couples its input and forget gates"
+        return Refusal("it couples its input and forget gates")
     directions, _, hidden = r.static_shape
     batch_first = bool(node.attr("layout", 0))
     time, batch, inputs = x.static_shape
     if batch_first:
         time, batch = batch, time
     if not time:
-        return "its sequences have no steps"
+        return Refusal("its sequences have no steps")
     try:
         functions = activations(node, _DEFAULTS[node.op], directions)
-    except UnknownActivation as name:
-        return f"there is no activation '{name}'"
+    except Unsupported as no:
+        return no.refusal
     direction = node.attr("direction") or "forward"
     reverse = (False, True) if direction == "bidirectional" else (direction == "reverse",)
     every = slice(0, _GATES[node.op])

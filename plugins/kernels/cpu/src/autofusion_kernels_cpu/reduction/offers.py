@@ -15,8 +15,8 @@ from autofusion_kernels_cpu.reduction.problem import Problem, problem_of
 def offers(node: Node, target: Target) -> list[Offer] | Refusal:
     """Offers on plain tensors, and on channel-blocked ones where only spatial axes are reduced."""
     problem = problem_of(node)
-    if isinstance(problem, str):
-        return Refusal(problem)
+    if isinstance(problem, Refusal):
+        return problem
     isa = isa_of(target)
     found = [_offer(node, problem, PLAIN, PLAIN, isa, target)]
     blocked = Layout(isa.lanes)

@@ -103,24 +103,24 @@ class Problem:
         return f"{before}|{self.anchor.op}{attrs}{parameters}|{after}|{spread}"
 
 
-def problem_of(node: Node) -> Problem | str:
-    """The problem in a node, or why it is none that these kernels solve."""
+def problem_of(node: Node) -> Problem | Refusal:
+    """The problem in a node, or why there is none that these kernels solve."""
     nodes, operands, results = body_of(node)
     kind = next((each for each in KINDS if each.is_of(node) or node.op in each.anchors), None)
     if kind is None:
-        return f"{node.label} is neither a reduction nor a normalisation"
+        return Refusal(f"{node.label} is neither a reduction nor a normalisation")
     anchor = kind.anchor(node)
     if isinstance(anchor, Refusal):
-        return anchor.reason
+        return anchor
     x = anchor.inputs[0]
     assert x is not None
-    reason = _unsupported(anchor, x)
-    if reason is not None:
-        return reason
+    no = _unsupported(anchor, x)
+    if no is not None:
+        return no
     space = x.tensor.static_shape
     axes = _axes(anchor, space)
     if axes is None:
-        return "the axes are not constant"
+        return Refusal("the axes are not constant")
     ancestors = _ancestors(anchor, nodes)
     earlier = [n for n in nodes if n in ancestors]
     later = [n for n in nodes if n is not anchor and n not in ancestors]
@@ -134,17 +134,17 @@ def problem_of(node: Node) -> Problem | str:
         later = [n for n in later if n not in spread_nodes]
     spread_made = {n.output for n in spread_nodes}
     before = make_region(node, earlier, operands, [x], reads=shapes)
-    if isinstance(before, str):
+    if isinstance(before, Refusal):
         return before
     made = [n.output for n in earlier]
     row_values = [v for v in results if v not in spread_made]
     after = make_region(node, later, operands, row_values, given=[*anchor.outputs, *(() if to_rows else made)])
-    if isinstance(after, str):
+    if isinstance(after, Refusal):
         return after
     rows = [*anchor.outputs, *(n.output for n in later)]
     full_values = [v for v in results if v in spread_made]
     spread = make_region(node, spread_nodes, operands, full_values, given=[*made, *rows])
-    if isinstance(spread, str):
+    if isinstance(spread, Refusal):
         return spread
     full = {leaf.value: leaf for leaf in (*before.leaves, *spread.leaves)}
     row: dict[Value, Leaf] = {}
@@ -152,7 +152,7 @@ def problem_of(node: Node) -> Problem | str:
         (row if to_rows else full).setdefault(leaf.value, leaf)
     for leaf in (*full.values(), *row.values()):
         if leaf.operand is None and leaf.constant is None:
-            return f"'{leaf.value.name}' is needed before and behind the reduction"
+            return Refusal(f"'{leaf.value.name}' is needed before and behind the reduction")
     groups = int(attribute(anchor, "num_groups")) if anchor.op == "GroupNormalization" else 0
     draft = Problem(
         anchor, before, after, tuple(full.values()), tuple(row.values()), (), (), space, axes, spread, groups
@@ -165,7 +165,7 @@ def _keeps(anchor: Node) -> bool:
     return anchor.op in GLOBAL_POOLS or bool(attribute(anchor, "keepdims"))
 
 
-def _with_results(draft: Problem, results: Sequence[Value]) -> Problem | str:
+def _with_results(draft: Problem, results: Sequence[Value]) -> Problem | Refusal:
     full_results, row_results = [], []
     statistics = draft.anchor.outputs[1:]
     for i, value in enumerate(results):
@@ -173,16 +173,16 @@ def _with_results(draft: Problem, results: Sequence[Value]) -> Problem | str:
         to_row = (draft.anchor.op in TO_ROWS and not spread) or value in statistics
         wanted = draft.row_shape if to_row else draft.space
         if value.tensor.static_shape != wanted:
-            return f"result '{value.name}' is {list(value.tensor.static_shape)}, expected {list(wanted)}"
+            return Refusal(f"result '{value.name}' is {list(value.tensor.static_shape)}, expected {list(wanted)}")
         (row_results if to_row else full_results).append((i, value))
     for leaf, target in ((leaf, draft.space) for leaf in draft.full):
         if np.broadcast_shapes(leaf.shape, target) != target:
-            return f"operand '{leaf.value.name}' {list(leaf.shape)} is larger than {list(target)}"
+            return Refusal(f"operand '{leaf.value.name}' {list(leaf.shape)} is larger than {list(target)}")
     for leaf in draft.row:
         if np.broadcast_shapes(leaf.shape, draft.row_shape) != draft.row_shape:
-            return f"operand '{leaf.value.name}' {list(leaf.shape)} is larger than {list(draft.row_shape)}"
+            return Refusal(f"operand '{leaf.value.name}' {list(leaf.shape)} is larger than {list(draft.row_shape)}")
     if not full_results and draft.anchor.op not in TO_ROWS:
-        return "nobody reads what it normalises"
+        return Refusal("nobody reads what it normalises")
     return Problem(
         draft.anchor,
         draft.before,
@@ -198,11 +198,11 @@ def _with_results(draft: Problem, results: Sequence[Value]) -> Problem | str:
     )
 
 
-def _unsupported(anchor: Node, x: Value) -> str | None:
+def _unsupported(anchor: Node, x: Value) -> Refusal | None:
     dtype = x.tensor.dtype
     name = dtype_name(dtype)
     if anchor.op in GLOBAL_POOLS and name != "f32":
-        return f"operator '{anchor.op}' has no vector kernel for element type {name}"
+        return Refusal(f"operator '{anchor.op}' has no vector kernel for element type {name}")
     if name in ("f32", "f16", "bf16"):
         return None
     if dtype.kind in "iu" and anchor.op in _INTEGERS and not (dtype.kind == "u" and anchor.op in ("ArgMax", "ArgMin")):
@@ -210,7 +210,7 @@ def _unsupported(anchor: Node, x: Value) -> str | None:
             return None
     if name == "f64" and anchor.op in REDUCTIONS and not anchor.op.startswith("ReduceLog"):
         return None
-    return f"operator '{anchor.op}' has no vector kernel for element type {name}"
+    return Refusal(f"operator '{anchor.op}' has no vector kernel for element type {name}")
 
 
 def _axes(anchor: Node, space: tuple[int, ...]) -> tuple[int, ...] | None:

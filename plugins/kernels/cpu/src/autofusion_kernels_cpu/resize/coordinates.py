@@ -12,6 +12,7 @@ import numpy as np
 
 from autofusion.ir.graph import Node
 from autofusion_kernels_cpu.support import constant
+from autofusion_kernels_cpu.unsupported import Unsupported
 
 _Rounding = Callable[[np.ndarray], np.ndarray]
 _NEAREST: dict[str, _Rounding] = {
@@ -34,17 +35,13 @@ class Taps:
         return int(self.index.shape[1])
 
 
-class UnsupportedResize(Exception):
-    """Why a node's interpolation cannot be put into tables."""
-
-
 def identity(size: int) -> Taps:
     """The axis as it is."""
     return Taps(np.arange(size, dtype=np.int64)[:, None], np.ones((size, 1)))
 
 
 def axis_taps(node: Node, shape: Sequence[int], out: Sequence[int]) -> list[Taps]:
-    """The taps of every axis. Raises UnsupportedResize."""
+    """The taps of every axis. Raises Unsupported."""
     rank = len(shape)
     axes = [int(a) % rank for a in node.attr("axes") or range(rank)]
     scales, roi = _scales(node, [shape[a] for a in axes], [out[a] for a in axes]), _roi(node, len(axes))
@@ -65,7 +62,7 @@ def _scales(node: Node, shape: Sequence[int], out: Sequence[int]) -> list[float]
     if scales is not None and scales.size:
         return [float(s) for s in scales.ravel()]
     if sizes is None or not sizes.size:
-        raise UnsupportedResize("neither its scales nor its sizes are constant")
+        raise Unsupported("neither its scales nor its sizes are constant")
     factors = [wanted / max(size, 1) for wanted, size in zip(map(int, sizes.ravel()), shape, strict=True)]
     policy = node.attr("keep_aspect_ratio_policy") or "stretch"
     if policy != "stretch":
@@ -78,7 +75,7 @@ def _roi(node: Node, axes: int) -> list[tuple[float, float]]:
     if _transform(node) != "tf_crop_and_resize" or value is None:
         return [(0.0, 1.0)] * axes
     if value.const is None:
-        raise UnsupportedResize("its region of interest is not constant")
+        raise Unsupported("its region of interest is not constant")
     roi = value.const.astype(np.float64).ravel()
     return [(float(roi[i]), float(roi[i + axes])) for i in range(axes)]
 
@@ -107,7 +104,7 @@ def _coordinates(mode: str, size: int, out: int, scale: float, span: tuple[float
         if out <= 1:
             return np.full(out, half * (start + end) * last)
         return start * last + x * (end - start) * last / np.float32(out - 1)
-    raise UnsupportedResize(f"its coordinate_transformation_mode '{mode}' is unknown")
+    raise Unsupported(f"its coordinate_transformation_mode '{mode}' is unknown")
 
 
 def _taps(node: Node, size: int, out: int, scale: float, span: tuple[float, float]) -> Taps:
@@ -116,16 +113,16 @@ def _taps(node: Node, size: int, out: int, scale: float, span: tuple[float, floa
     transform = _transform(node)
     x = _coordinates(transform, size, out, scale, span).astype(np.float64)
     if transform == "tf_crop_and_resize" and ((x < 0) | (x > size - 1)).any():
-        raise UnsupportedResize("it extrapolates beyond its input")
+        raise Unsupported("it extrapolates beyond its input")
     mode = node.attr("mode") or "nearest"
     if mode == "nearest":
         rounding = node.attr("nearest_mode") or "round_prefer_floor"
         if rounding not in _NEAREST:
-            raise UnsupportedResize(f"its nearest_mode '{rounding}' is unknown")
+            raise Unsupported(f"its nearest_mode '{rounding}' is unknown")
         index = np.clip(_NEAREST[rounding](x), 0, size - 1).astype(np.int64)[:, None]
         return Taps(index, np.ones(index.shape))
     if mode not in ("linear", "cubic"):
-        raise UnsupportedResize(f"its mode '{mode}' is unknown")
+        raise Unsupported(f"its mode '{mode}' is unknown")
     # An antialiased downscale stretches the kernel over all input positions that an output position stands for.
     stretch = min(scale, 1.0) if node.attr("antialias", 0) else 1.0
     reach = (1 if mode == "linear" else 2) / stretch

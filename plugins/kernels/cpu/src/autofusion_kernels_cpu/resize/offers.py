@@ -17,8 +17,8 @@ from autofusion_kernels_cpu.support import operands
 def offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
     """Resize of the last one to three axes: float32, or any four-byte elements with mode nearest."""
     problem = resizing_of(node)
-    if isinstance(problem, str):
-        return Refusal(problem)
+    if isinstance(problem, Refusal):
+        return problem
     blockable = 3 <= len(problem.taps) <= 5 and problem.x.dtype == np.float32 and all(i >= 2 for i in problem.changed)
     return [*([_blocked(problem, target)] if blockable else []), _plain(problem, target)]
 
