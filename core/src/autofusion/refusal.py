@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from autofusion.ir.graph import Node, Value
+if TYPE_CHECKING:  # discovery refuses plugins, and is to import nothing heavy
+    from autofusion.ir.graph import Node, Value
 
 
 @dataclass(frozen=True, slots=True)

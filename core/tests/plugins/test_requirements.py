@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autofusion.plugins.discovery import unmet
+from autofusion.plugins.discovery import incompatible
 
 
 @pytest.mark.parametrize(
@@ -18,11 +18,11 @@ from autofusion.plugins.discovery import unmet
     ],
 )
 def test_met(requires: list[str]) -> None:
-    assert unmet(requires, "1.2.0") == ""
+    assert incompatible(requires, "1.2.0") is None
 
 
 def test_prereleases_of_core_count() -> None:
-    assert unmet(["autofusion>=1"], "1.3.0.dev1") == ""
+    assert incompatible(["autofusion>=1"], "1.3.0.dev1") is None
 
 
 @pytest.mark.parametrize(
@@ -37,5 +37,6 @@ def test_prereleases_of_core_count() -> None:
         (["autofusion >=> 1"], "cannot be read"),
     ],
 )
-def test_unmet(requires: list[str], reason: str) -> None:
-    assert reason in unmet(requires, "1.2.0")
+def test_incompatible(requires: list[str], reason: str) -> None:
+    refusal = incompatible(requires, "1.2.0")
+    assert refusal is not None and reason in refusal.reason

@@ -42,10 +42,10 @@ def command(save: Path | None, as_json: bool, settings: dict[str, Any]) -> None:
     off = [b.rule.name for b in bound if b.disabled_by]
     if save is None:
         if as_json:
-            echo_json({b.rule.name: b.disabled_by or "on" for b in bound})
+            echo_json({b.rule.name: b.disabled_by.reason if b.disabled_by else "on" for b in bound})
         else:
             for b in bound:
-                click.echo(f"{b.rule.name:36}{'off: ' + b.disabled_by if b.disabled_by else 'on'}")
+                click.echo(f"{b.rule.name:36}{'off: ' + b.disabled_by.reason if b.disabled_by else 'on'}")
         return
     if save.suffix == ".toml":
         text = write_settings(merged)

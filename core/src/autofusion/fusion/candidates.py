@@ -184,9 +184,9 @@ class Site:
         if isinstance(drafted, Refusal):
             self.note(Verdict.ILLEGAL, region.nodes, refusal=drafted)
             return None
-        switch = context.switches.site_disabled(self.rule, drafted.nodes)
-        if switch:
-            self.note(Verdict.DISABLED, drafted.nodes, reason=switch)
+        switched_off = context.switches.refusal(self.rule, drafted.nodes)
+        if switched_off is not None:
+            self.note(Verdict.DISABLED, drafted.nodes, refusal=switched_off)
             return None
         return drafted
 

@@ -138,7 +138,7 @@ class Planner:
                             Verdict.DISABLED,
                             node,
                             [node, *(n for n in region.nodes if n is not node)],
-                            reason=state.bound.disabled_by,
+                            refusal=state.bound.disabled_by,
                             kind=state.rule.kind.name,
                         )
                     )

@@ -62,7 +62,7 @@ def _rewrite(step: Rewritten, graph: Graph, nodes: dict[str, Node], switches: Sw
     match = None if root is None else prepared(rule.pattern).find(root)
     if not isinstance(match, Match) or match.nodes != [nodes.get(name) for name in step.nodes]:
         raise Changed(f"rule '{rule.name}' does not find the same nodes at '{step.root}'")
-    if switches.site_disabled(rule, match.nodes):
+    if switches.refusal(rule, match.nodes) is not None:
         raise Changed(f"rule '{rule.name}' is switched off at '{step.root}'")
     applied = transaction.apply(rule, match, graph)
     if isinstance(applied, Refusal):

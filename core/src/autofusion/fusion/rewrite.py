@@ -203,13 +203,13 @@ class Rewriter:
             refusal = Refusal(match.reason, match.culprit, match.hint).at(arrow(*_data_order(match.nodes)))
             return record(entry.bound, Verdict.ILLEGAL, node, _data_order(match.nodes), refusal=refusal)
         nodes = _data_order(match.nodes)
-        switch = entry.bound.disabled_by or self._switches.site_disabled(entry.rule, match.nodes)
-        if not switch:
+        switched_off = entry.bound.disabled_by or self._switches.refusal(entry.rule, match.nodes)
+        if switched_off is None:
             return match
-        refusal_or_none = transaction.refusal_of(entry.rule, match, self._graph)
-        if refusal_or_none is not None:
-            return record(entry.bound, Verdict.ILLEGAL, node, nodes, refusal=refusal_or_none)
-        return record(entry.bound, Verdict.DISABLED, node, nodes, reason=switch)
+        illegal = transaction.refusal_of(entry.rule, match, self._graph)
+        if illegal is not None:
+            return record(entry.bound, Verdict.ILLEGAL, node, nodes, refusal=illegal)
+        return record(entry.bound, Verdict.DISABLED, node, nodes, refusal=switched_off)
 
     def _circles(self, entry: _Entry, match: Match) -> bool:
         """True, and the rule is quarantined, if everything here has been rewritten over and over."""

@@ -9,19 +9,20 @@ from autofusion.errors import known_name
 from autofusion.ir.graph import Graph, Node
 from autofusion.offers.switches import site_names
 from autofusion.options import Options
+from autofusion.refusal import Refusal
 from autofusion.rules.priority import parse_priority
 from autofusion.rules.rule import Rule, RulePack
 
 
 @dataclass(frozen=True, slots=True)
 class BoundRule:
-    """A rule with where it comes from; ``disabled_by`` says what switched it off, or is empty."""
+    """A rule with where it comes from; ``disabled_by`` says what switched it off, if anything did."""
 
     rule: Rule
     pack: RulePack
     priority: int
     order: int
-    disabled_by: str
+    disabled_by: Refusal | None
     label: str = field(init=False)
     """How records name the rule: ``conv.epilogue@0.1.0``."""
 
@@ -72,27 +73,28 @@ class Switches:
                 bound.append(BoundRule(rule, pack, priority, len(bound), self._disabled_by(rule, pack)))
         return sorted(bound, key=lambda b: (-b.priority, b.order))
 
-    def _disabled_by(self, rule: Rule, pack: RulePack) -> str:
+    def _disabled_by(self, rule: Rule, pack: RulePack) -> Refusal | None:
         options = self._options
         if options.only and not options.only & {rule.name, pack.name}:
-            return "option 'only' names other rules"
+            return Refusal("option 'only' names other rules")
         if options.disable & {rule.name, pack.name}:
-            return f"option 'disable' names '{rule.name if rule.name in options.disable else pack.name}'"
+            return Refusal(f"option 'disable' names '{rule.name if rule.name in options.disable else pack.name}'")
         if rule.level > options.level:
-            return f"level '{options.level.name.lower()}' leaves out rules of level '{rule.level.name.lower()}'"
-        return ""
+            own, left_out = options.level.name.lower(), rule.level.name.lower()
+            return Refusal(f"level '{own}' leaves out rules of level '{left_out}'")
+        return None
 
-    def site_disabled(self, rule: Rule, nodes: Iterable[Node]) -> str:
-        """Which site switch keeps ``rule`` off ``nodes``, or an empty string."""
+    def refusal(self, rule: Rule, nodes: Iterable[Node]) -> Refusal | None:
+        """Which site switch keeps ``rule`` off ``nodes``, if one does."""
         if not self._sites and self._only is None:
-            return ""
+            return None
         names = [name for node in nodes for name in node.origin or (node.name,)]
         off = _named(self._sites, rule, names)
         if off:
-            return f"site switch '{off}'"
+            return Refusal(f"site switch '{off}'")
         if self._only is not None and not _named(self._only, rule, names):
-            return "option 'only_sites' names other places"
-        return ""
+            return Refusal("option 'only_sites' names other places")
+        return None
 
 
 def _named(sites: Mapping[str, set[str]], rule: Rule, names: Iterable[str]) -> str:

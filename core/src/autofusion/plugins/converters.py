@@ -26,10 +26,10 @@ from autofusion.hooks import CONVERTER_GROUP
 from autofusion.plugins.discovery import (
     SUBSET,
     Installed,
+    incompatible,
     installed,
     pinned,
     selected,
-    unmet,
     without_conflicts,
 )
 from autofusion.plugins.records import LOG, PluginRecord, Status, describe
@@ -106,9 +106,9 @@ class InstalledConverters:
         points = without_conflicts(pinned(points, self._pins, records), records)
         usable = {}
         for point in points:
-            reason = unmet(point.requires, __version__)
-            if reason:
-                records.append(point.record.ended(Status.INCOMPATIBLE, reason))
+            refusal = incompatible(point.requires, __version__)
+            if refusal is not None:
+                records.append(point.record.ended(Status.INCOMPATIBLE, refusal.reason))
             else:
                 usable[point.name] = point
         for record in records:

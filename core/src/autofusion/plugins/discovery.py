@@ -24,6 +24,7 @@ from autofusion.hooks import CONVERTER_GROUP, PROJECT
 from autofusion.plugins import hookspecs
 from autofusion.plugins.records import LOG, PluginRecord, Status, describe
 from autofusion.plugins.watchdog import limit, within
+from autofusion.refusal import Refusal
 
 SUBSET = "AUTOFUSION_PLUGINS"
 """Environment variable: comma-separated plugin or distribution names to load; empty for none."""
@@ -88,9 +89,9 @@ def discover(pins: Mapping[str, str] | None = None, environ: Mapping[str, str] |
     plugins = without_conflicts(plugins, records)
     result = Discovery(managers={group: _manager() for group in hookspecs.GROUPS})
     for plugin in plugins:
-        reason = unmet(plugin.requires, __version__)
-        if reason:
-            records.append(plugin.record.ended(Status.INCOMPATIBLE, reason))
+        refusal = incompatible(plugin.requires, __version__)
+        if refusal is not None:
+            records.append(plugin.record.ended(Status.INCOMPATIBLE, refusal.reason))
             continue
         records.append(_load(plugin, result.managers[plugin.group], limit(environ)))
     result.records = sorted(records, key=lambda r: (r.group, r.name, r.dist))
@@ -171,24 +172,25 @@ def without_conflicts(plugins: list[Installed], records: list[PluginRecord]) -> 
     return kept
 
 
-def unmet(requires: Iterable[str], version: str) -> str:
-    """Why a distribution with these requirements does not go with core ``version``; empty if it does."""
+def incompatible(requires: Iterable[str], version: str) -> Refusal | None:
+    """Why a distribution with these requirements does not go with core ``version``, or None if it does."""
     stated = False
     for text in requires:
         try:
             requirement = Requirement(text)
         except InvalidRequirement as error:
-            return f"its requirement '{text}' cannot be read: {error}"
+            return Refusal(f"its requirement '{text}' cannot be read: {error}")
         if canonicalize_name(requirement.name) != "autofusion":
             continue
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
         stated = True
         if not requirement.specifier.contains(version, prereleases=True):
-            return f"needs autofusion{requirement.specifier}, found {version}"
+            return Refusal(f"needs autofusion{requirement.specifier}, found {version}")
     if not stated:
-        return f"does not say which autofusion it needs; its author should require a range that holds {version}"
-    return ""
+        hint = f"its author should require a range that holds {version}"
+        return Refusal(f"does not say which autofusion it needs; {hint}")
+    return None
 
 
 def _manager() -> pluggy.PluginManager:

@@ -46,9 +46,9 @@ class ReferencePack:
 
     def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refusal:
         """One offer, or Refusal for an operator outside the default domain or one that runs graphs of its own."""
-        reason = _obstacle(node)
-        if reason:
-            return Refusal(reason)
+        refusal = _refusal(node)
+        if refusal is not None:
+            return refusal
 
         def bind(
             context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]
@@ -108,18 +108,18 @@ def to_blocked(x: np.ndarray, block: int) -> np.ndarray:
     return np.ascontiguousarray(np.moveaxis(y.reshape(n, blocks, block, *spatial), 2, -1))
 
 
-def _obstacle(node: Node) -> str:
-    """Why the pack cannot run ``node``, or an empty string."""
+def _refusal(node: Node) -> Refusal | None:
+    """Why the pack cannot run ``node``, if it cannot."""
     if node.op in CONTROL and any(isinstance(a, Graph) for a in node.attrs.values()) and node.op != "SequenceMap":
-        return f"'{node.op}' is control flow, which the session runs itself"
+        return Refusal(f"'{node.op}' is control flow, which the session runs itself", node)
     if not is_known(node.op):
-        return f"the reference kernels have no operator '{node.op}'"
+        return Refusal(f"the reference kernels have no operator '{node.op}'", node)
     if node.op == FUSED:
         for inner in node.body.nodes:
-            reason = _obstacle(inner)
-            if reason:
-                return f"its body has {inner.label}, and {reason}"
-    return ""
+            refusal = _refusal(inner)
+            if refusal is not None:
+                return refusal.at(f"its body has {inner.label}")
+    return None
 
 
 def _seconds(node: Node) -> float:
