@@ -10,33 +10,18 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from autofusion.tools.scaffold import scaffold
+from tests.support.commands import done, uv
 from tests.support.projects import ROOT
 
 pytestmark = pytest.mark.slow
 
 OURS = ("core", "plugins/frontends/onnx", "plugins/kernels/reference")
-
-
-def _uv() -> list[str]:
-    found = os.environ.get("UV") or shutil.which("uv")
-    if found:
-        return [found]
-    if subprocess.run([sys.executable, "-m", "uv", "--version"], capture_output=True, check=False).returncode == 0:
-        return [sys.executable, "-m", "uv"]
-    pytest.skip("uv is not installed (pip install uv)")
-
-
-def _done(command: Sequence[str], **more: object) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, **more)  # type: ignore[call-overload]
-    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
-    return str(done.stdout)
 
 
 def _edited(folder: Path, *changes: tuple[str, str]) -> None:
@@ -70,15 +55,14 @@ def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "    if x is None or x.shape is None or len(x.shape) != 2 or x.dtype is None or not is_float_type(x.dtype):\n"
     )
     _edited(folder / "rules-2", ("    if x is None or x.dtype is None or not is_float_type(x.dtype):\n", narrower))
-    uv = _uv()
     for source in (*(ROOT / name for name in OURS), *sorted(folder.iterdir())):
-        _done([*uv, "build", "--wheel", "--quiet", "--out-dir", str(wheels), str(source)])
+        done([*uv(), "build", "--wheel", "--quiet", "--out-dir", str(wheels), str(source)])
     # What they depend on comes from the registry, once, and from then on from the folder.
     builder = tmp_path_factory.mktemp("builder") / "venv"
-    _done([sys.executable, "-m", "venv", str(builder)])
+    done([sys.executable, "-m", "venv", str(builder)])
     named = [str(p) for p in sorted(wheels.glob("*.whl")) if "0.2.0" not in p.name]
     pip = [str(builder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
-    _done([*pip, "download", "--quiet", "--dest", str(wheels), "--find-links", str(wheels), *named])
+    done([*pip, "download", "--quiet", "--dest", str(wheels), "--find-links", str(wheels), *named])
     return wheels
 
 
@@ -92,7 +76,7 @@ class Environment:
 
     def install(self, *requirements: str) -> None:
         source = ["--no-index", "--find-links", str(self.wheelhouse)]
-        _done(
+        done(
             [str(self.python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *source, *requirements]
         )
 
@@ -133,7 +117,7 @@ default_registry().frontend("onnx").export(graph, Path("net.onnx"), inline=True)
 @pytest.fixture
 def environment(wheelhouse: Path, tmp_path: Path) -> Environment:
     """With version 0.1.0 of both packs, a model, its baseline, and a lock."""
-    _done([sys.executable, "-m", "venv", str(tmp_path / "venv")])
+    done([sys.executable, "-m", "venv", str(tmp_path / "venv")])
     work = tmp_path / "work"
     work.mkdir()
     made = Environment(tmp_path / "venv" / "bin" / "python", wheelhouse, work)
@@ -226,7 +210,7 @@ def test_a_new_pack_installs(environment: Environment) -> None:
     written = environment.autofusion("new", "rules", "mine")
     assert written.returncode == 0, written.stderr
     folder = environment.folder / "autofusion-rules-mine"
-    _done([*_uv(), "build", "--wheel", "--quiet", "--out-dir", str(environment.folder / "own"), str(folder)])
+    done([*uv(), "build", "--wheel", "--quiet", "--out-dir", str(environment.folder / "own"), str(folder)])
     (wheel,) = (environment.folder / "own").glob("*.whl")
     environment.install(str(wheel))
     assert "autofusion-rules-mine==0.1.0" in environment.autofusion("plugins").stdout

@@ -27,7 +27,7 @@ from functools import partial
 from autofusion_kernels_cpu.codegen.builder import Function
 from autofusion_kernels_cpu.codegen.epilogue import Epilogue, OperandKind
 from autofusion_kernels_cpu.codegen.values import I64, Value
-from autofusion_kernels_cpu.conv.products import Ahead, Products, Structure
+from autofusion_kernels_cpu.conv.products import PrefetchCursor, Products, Structure
 from autofusion_kernels_cpu.conv.stores import BlockedStore, PlainStore, Store, names
 from autofusion_kernels_cpu.native.kernel import Kernel, structure_text
 
@@ -226,12 +226,12 @@ class _Emitter:
                 for p, kind in zip(row.operands, self.epilogue.kinds, strict=True)
             ]
             with f.when(~task.first):
-                self.products.wait(self.store.resumed(output, width))
+                self.products.spill(self.store.resumed(output, width))
             pixels = f.at(row.input, x * self.s.pixel)
-            ahead = Ahead(loop.carried[0], task.prefetch_end, task.field["prefetch_step"])
+            cursor = PrefetchCursor(loop.carried[0], task.prefetch_end, task.field["prefetch_step"])
             entries, block = task.field["taps"], task.field["block"]
             sums, reached = self.products.sums(
-                task.table, entries, block, task.weights, pixels, width, task.first, ahead
+                task.table, entries, block, task.weights, pixels, width, task.first, cursor
             )
             sums = f.branch(task.last, lambda sums=sums: self.shifted(sums, task), lambda sums=sums: sums)
             self.store.tile(sums, width, output, operands, skip, task.last)

@@ -4,7 +4,8 @@ The k loop is `vectors` loads of weights, one broadcast a pixel, `width * vector
 data, which also keeps LLVM from unrolling it into a block that its scheduler would spill.
 
 Long sums are taken in blocks of the table, each of which starts from zero, so that rounding errors do not grow with the
-length: a chain of hundreds of additions of one sign loses a digit. What the blocks before have made waits on the stack.
+length: a chain of hundreds of additions of one sign loses a digit. Partial sums of the blocks before are spilled to the
+stack.
 
 Weights are read strictly in order, so what comes next is known: each k asks for a few bytes more of what follows, so
 that it is there when its turn comes. Spread like this it costs nothing; in bursts it holds up the loads behind it.
@@ -71,7 +72,7 @@ class Structure:
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class PrefetchCursor:
     """Weights to prefetch: from `pointer` up to `end`, `step` bytes further with each k."""
 
     pointer: Value
@@ -85,12 +86,12 @@ class Products:
     def __init__(self, f: Function, structure: Structure) -> None:
         self.f, self.s = f, structure
         self.lanes = structure.isa.lanes
-        self.waiting = f.stack(max(structure.widths) * structure.vectors * self.lanes)
+        self.spilled = f.stack(max(structure.widths) * structure.vectors * self.lanes)
 
-    def wait(self, values: list[Value]) -> None:
-        """Put sums on the stack, which what is summed next is added to."""
+    def spill(self, values: list[Value]) -> None:
+        """Store partial sums on the stack; the next ones are added to them."""
         for i, value in enumerate(values):
-            self.f.store(value, self.waiting, i * self.lanes)
+            self.f.store(value, self.spilled, i * self.lanes)
 
     def sums(
         self,
@@ -100,43 +101,43 @@ class Products:
         weights: Value,
         pixels: Value,
         width: int,
-        fresh: Value,
-        ahead: Ahead,
+        from_zero: Value,
+        cursor: PrefetchCursor,
     ) -> tuple[list[Value], Value]:
         """The sums (`width` pixels outside, vectors inside) over all entries of the table, `block` of them in one go,
-        and how far prefetching has come. `pixels` points to the tile's first pixel. If `fresh` is false, what they
-        shall be added to `wait`s.
+        and how far prefetching has come. `pixels` points to the tile's first pixel. They are added to what was
+        `spill`ed unless they start `from_zero`.
         """
         f = self.f
         zeros = [f.zero] * (width * self.s.vectors)
-        with f.loop(0, entries, step=block, carry=[table, weights, ahead.pointer, *zeros], opaque=True) as blocks:
-            part = Ahead(blocks.carried[2], ahead.end, ahead.step)
+        with f.loop(0, entries, step=block, carry=[table, weights, cursor.pointer, *zeros], opaque=True) as blocks:
+            part = PrefetchCursor(blocks.carried[2], cursor.end, cursor.step)
             count = f.min(entries - blocks.index, block)
             entry, columns, reached, *values = self._block(
                 blocks.carried[0], count, blocks.carried[1], pixels, list(blocks.carried[3:]), part
             )
-            first = f.eq(blocks.index, 0) & fresh
+            first = f.eq(blocks.index, 0) & from_zero
 
             def added(values: list[Value] = values) -> list[Value]:
-                return [v + f.load(self.waiting, i * self.lanes) for i, v in enumerate(values)]
+                return [v + f.load(self.spilled, i * self.lanes) for i, v in enumerate(values)]
 
             values = f.branch(first, lambda values=values: values, added)
             more = f.lt(blocks.index + block, entries)
 
-            def put_aside(values: list[Value] = values) -> list[Value]:
-                self.wait(values)
+            def spill_partial_sums(values: list[Value] = values) -> list[Value]:
+                self.spill(values)
                 return zeros
 
-            values = f.branch(more, put_aside, lambda values=values: values)
+            values = f.branch(more, spill_partial_sums, lambda values=values: values)
             blocks.next(entry, columns, reached, *values)
         return list(blocks.results[3:]), blocks.results[2]
 
     def _block(
-        self, table: Value, entries: Value, weights: Value, pixels: Value, initial: list[Value], ahead: Ahead
+        self, table: Value, entries: Value, weights: Value, pixels: Value, initial: list[Value], cursor: PrefetchCursor
     ) -> list[Value]:
         """Every entry of a block. Returns the advanced pointers to table, weights and prefetching, and accumulators."""
         f, s = self.f, self.s
-        start = [table, weights, ahead.pointer, *initial]
+        start = [table, weights, cursor.pointer, *initial]
         with f.loop(0, entries, carry=start, at_least_once=True, opaque=True) as taps:
             entry, columns, reached, *values = taps.carried
             source = f.at(pixels, f.load(entry, 0, I64))
@@ -144,17 +145,19 @@ class Products:
                 values = self._depthwise(columns, source, values)
                 columns = f.at(columns, s.depthwise * self.lanes)
             else:
-                step = f.select(f.ult(reached, ahead.end), ahead.step, 0)
+                step = f.select(f.ult(reached, cursor.end), cursor.step, 0)
                 columns, reached, *values = self._dense(
-                    columns, source, f.load(entry, 1, I64), values, Ahead(reached, ahead.end, step)
+                    columns, source, f.load(entry, 1, I64), values, PrefetchCursor(reached, cursor.end, step)
                 )
             taps.next(f.at(entry, TABLE_ENTRY, I64), columns, reached, *values)
         return list(taps.results)
 
-    def _dense(self, weights: Value, source: Value, length: Value, values: list[Value], ahead: Ahead) -> list[Value]:
+    def _dense(
+        self, weights: Value, source: Value, length: Value, values: list[Value], cursor: PrefetchCursor
+    ) -> list[Value]:
         """Every k of a table entry. Returns the advanced weights and prefetch pointers and the accumulators."""
         f, s = self.f, self.s
-        start = [weights, source, ahead.pointer, *values]
+        start = [weights, source, cursor.pointer, *values]
         with f.loop(0, length, carry=start, at_least_once=True, opaque=True) as ks:
             w, x, reached, *acc = ks.carried
             columns = [f.load(w, o * self.lanes) for o in range(s.vectors)]
@@ -165,7 +168,7 @@ class Products:
                 value = f.broadcast(x, i * s.pixel)
                 for o in range(s.vectors):
                     result.append(self._sum(value, columns[o], acc[i * s.vectors + o], own[o]))
-            ks.next(f.at(w, s.vectors * self.lanes), f.at(x, 1), f.at(reached, ahead.step, I8), *result)
+            ks.next(f.at(w, s.vectors * self.lanes), f.at(x, 1), f.at(reached, cursor.step, I8), *result)
         return [ks.results[0], *ks.results[2:]]
 
     def _sum(self, value: Value, column: Value, acc: Value, own: Value | None) -> Value:

@@ -25,7 +25,7 @@ from autofusion_kernels_cpu.codegen.epilogue import Epilogue, OperandKind
 from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.codegen.values import I1, I64, PTR, Value
 from autofusion_kernels_cpu.conv import products
-from autofusion_kernels_cpu.conv.products import Ahead, Products
+from autofusion_kernels_cpu.conv.products import PrefetchCursor, Products
 from autofusion_kernels_cpu.conv.stores import names as names_of
 from autofusion_kernels_cpu.conv.stores import operand_vector
 from autofusion_kernels_cpu.conv.tiles import widths
@@ -179,9 +179,9 @@ class _Emitter:
                 with f.loop(0, tiles, carry=[reached], opaque=True) as inner:
                     # The last one is moved left to end with the block: it computes some results again.
                     x = f.min(start + inner.index * width, count - width) * self.lanes
-                    ahead = Ahead(inner.carried[0], end, step)
-                    entries, block, fresh = f.param["entries"], f.param["block"], f.const(1, I1)
-                    sums, reached = emitter.sums(table, entries, block, weights, f.at(v, x), width, fresh, ahead)
+                    cursor = PrefetchCursor(inner.carried[0], end, step)
+                    entries, block, from_zero = f.param["entries"], f.param["block"], f.const(1, I1)
+                    sums, reached = emitter.sums(table, entries, block, weights, f.at(v, x), width, from_zero, cursor)
                     target = f.at(m, x)
                     for o in range(vectors):
                         row = f.at(target, f.param["m_block"] * o)
