@@ -83,9 +83,10 @@ def test_what_the_stand_in_lacks_is_the_real_package_s(folder: Path) -> None:
         "print(onnxruntime.SparseTensor.__name__, QuantType.QInt8.name, hasattr(onnxruntime, 'nope'))\n"
         "import importlib.util; print(importlib.util.find_spec('onnxruntime') is not None)\n"
         "print(onnxruntime.InferenceSession.__module__)\n"
+        "import os; print(os.path.isfile(onnxruntime.__file__))\n"
     )
     ended = start(folder, "more.py")
-    expected = "SparseTensor QInt8 False\nTrue\nautofusion.onnxruntime.session\n"
+    expected = "SparseTensor QInt8 False\nTrue\nautofusion.onnxruntime.session\nTrue\n"
     assert (ended.returncode, ended.stdout) == (0, expected), ended.stderr
 
 
@@ -94,6 +95,7 @@ def test_without_the_real_package(folder: Path) -> None:
     (folder / "alone.py").write_text(
         "import sys\n"
         "import onnxruntime\n"
+        "import os; print(os.path.isfile(onnxruntime.__file__))\n"
         "print(hasattr(onnxruntime, 'SparseTensor'), onnxruntime.get_device())\n"
         "try:\n    import onnxruntime.quantization\nexcept ModuleNotFoundError as error:\n    print(error)\n"
     )
@@ -105,7 +107,7 @@ def test_without_the_real_package(folder: Path) -> None:
         "runpy.run_path('alone.py', run_name='__main__')\n"
     )
     ended = subprocess.run([sys.executable, "first.py"], cwd=folder, capture_output=True, text=True, check=False)
-    assert ended.stdout == "False CPU\nNo module named 'onnxruntime.quantization'\n", ended.stderr
+    assert ended.stdout == "True\nFalse CPU\nNo module named 'onnxruntime.quantization'\n", ended.stderr
 
 
 def test_the_environment_states_options(folder: Path) -> None:

@@ -67,6 +67,7 @@ def install() -> ModuleType:
     where = _installed()
     for module, folder in ((package, ""), (capi, "/capi")):
         module.__path__ = [path + folder for path in where]
+        module.__file__ = f"{module.__path__[0]}/__init__.py" if where else ours.__file__
         module.__spec__ = ours.__spec__
     for module in (package, capi, state, private, collection):
         sys.modules[module.__name__] = module
