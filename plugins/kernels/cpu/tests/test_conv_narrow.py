@@ -79,7 +79,9 @@ def test_other_ranks(isa):
         filters = weights[0] if op == "Conv" else weights[1]
         arrays = operands(rng, shape, weights, filters)
         wanted = (conv if op == "Conv" else conv_transpose)(*arrays, **attrs).astype(np.float32)
-        options = {"isa": isa, "threads": 2, "constants": (1, 2), "expected": [wanted], "kernels": NAME}
+        phases = np.prod(attrs["strides"]) if op == "ConvTranspose" else 1
+        kernels = NAME if filters * phases <= target_for(isa).lanes else []
+        options = {"isa": isa, "threads": 2, "constants": (1, 2), "expected": [wanted], "kernels": kernels}
         check(offers, op, arrays, attrs, **options, **TOLERANCE)
 
 
