@@ -14,10 +14,17 @@ from tests.support.projects import ROOT
 from tests.zoo import zoo
 
 pytestmark = [pytest.mark.slow, pytest.mark.arm]
+by_hand = pytest.mark.skipif(
+    "config.option.markexpr != 'arm'", reason="takes long under emulation; `pytest -m arm` runs it"
+)
 
 KERNELS = ROOT / "plugins" / "kernels" / "cpu" / "tests"
-SAMPLE = ("test_conv_single_axes", "test_pooling", "test_native_pool")
-"""Tests of kernels that take two minutes under emulation; `pytest -m arm` runs them all, in an hour."""
+SAMPLE = ("test_conv_single_axes", "test_pooling")
+"""Tests of kernels that take a minute under emulation; `pytest -m arm` runs them all, in an hour."""
+
+
+NOT_EMULATED = "not process_exits and not times_are"
+"""Tests that start other programs, or that need a clock."""
 
 
 @pytest.fixture(scope="module")
@@ -31,15 +38,13 @@ def test_it_is_an_arm(python: emulated.Emulated) -> None:
     assert python.run("-c", code).split() == ["aarch64", "neon"]
 
 
-def test_models(python: emulated.Emulated, tmp_path: Path) -> None:
-    models = []
-    for name in ("ppocr_cls", "silero_vad_op18_ifless"):
-        inputs = tmp_path / f"{name}.npz"
-        np.savez(inputs, **zoo.inputs(name))
-        models.append(f"{name}={zoo.model_path(name)}={inputs}")
-    here, there = tmp_path / "here.npz", tmp_path / "there.npz"
-    subprocess.run([sys.executable, program.__file__, str(here), *models], check=True, capture_output=True)
-    ran = python.run(program.__file__, str(there), *models, AUTOFUSION_CACHE=str(tmp_path / "cache"))
+@pytest.mark.parametrize("name", ["ppocr_cls", pytest.param("silero_vad_op18_ifless", marks=by_hand)])
+def test_models(python: emulated.Emulated, tmp_path: Path, name: str) -> None:
+    inputs, here, there = (tmp_path / f"{part}.npz" for part in ("inputs", "here", "there"))
+    np.savez(inputs, **zoo.inputs(name))
+    model = f"{name}={zoo.model_path(name)}={inputs}"
+    subprocess.run([sys.executable, program.__file__, str(here), model], check=True, capture_output=True)
+    ran = python.run(program.__file__, str(there), model, AUTOFUSION_CACHE=str(tmp_path / "cache"))
     assert "reference" not in ran
     with np.load(here) as expected, np.load(there) as found:
         assert sorted(found) == sorted(expected)
@@ -53,11 +58,22 @@ def test_kernels(python: emulated.Emulated, tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted({path.stem for path in KERNELS.glob("test_*.py")} - set(SAMPLE)))
-@pytest.mark.skipif("config.option.markexpr != 'arm'", reason="takes long under emulation; `pytest -m arm` runs it")
+@by_hand
 def test_other_kernels(python: emulated.Emulated, tmp_path: Path, name: str) -> None:
     _pytest(python, tmp_path, KERNELS / f"{name}.py")
 
 
 def _pytest(python: emulated.Emulated, tmp_path: Path, path: Path) -> None:
-    options = ["-oaddopts=", "--import-mode=importlib", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider"]
+    options = [
+        "-oaddopts=",
+        "--import-mode=importlib",
+        "-q",
+        "-x",
+        "-m",
+        "not slow",
+        "-k",
+        NOT_EMULATED,
+        "-p",
+        "no:cacheprovider",
+    ]
     python.run("-m", "pytest", *options, str(path), AUTOFUSION_CACHE=str(tmp_path))
