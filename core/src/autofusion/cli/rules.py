@@ -10,11 +10,31 @@ from autofusion.cli.options import echo_json, json_option
 @click.command("rules")
 @click.argument("name", required=False)
 @click.option("--kinds", is_flag=True, help="List the fused kinds that rules emit and kernels run, as a table.")
+@click.option(
+    "--coverage",
+    is_flag=True,
+    help="Count the steps left of small graphs of every known pattern, in many spellings, and check their numbers; "
+    "NAME may be a row (A1), a group (A), a rule or a pack.",
+)
+@click.option(
+    "--against",
+    multiple=True,
+    metavar="RUNTIME",
+    help="With --coverage: also count the steps of onnxruntime or openvino. Repeatable.",
+)
+@click.option("--spellings", type=int, help="With --coverage: at most so many spellings besides a graph's own.")
 @json_option
-def command(name: str | None, kinds: bool, as_json: bool) -> None:
+def command(
+    name: str | None, kinds: bool, coverage: bool, against: tuple[str, ...], spellings: int | None, as_json: bool
+) -> None:
     """List the installed rules, or say what the rule NAME does."""
     if kinds:
         _list_kinds(as_json)
+        return
+    if coverage:
+        from autofusion.cli.coverage import show_coverage
+
+        show_coverage(name, against, spellings, as_json)
         return
     from autofusion.errors import OptionError, nearest
     from autofusion.plugins.registry import default_registry
