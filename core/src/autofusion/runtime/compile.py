@@ -14,6 +14,8 @@ from autofusion.faults import PLUGIN_FAULTS, require_own
 from autofusion.frontends.contract import LoadOptions
 from autofusion.fusion.rule_switches import Switches
 from autofusion.ir.graph import Graph
+from autofusion.ir.mapped import mapped_files
+from autofusion.ir.shared import constants, share_constants
 from autofusion.ir.specialise import specialise
 from autofusion.kernels.target import Target
 from autofusion.offers.switches import KernelSwitches
@@ -52,7 +54,11 @@ def load(
     try:
         added = registry.converters(frontend.name)
         options = LoadOptions(tuple(inputs), tuple(outputs), key, signature, dict(shapes or {}), added)
-        return frontend.load(path, options)
+        graph = frontend.load(path, options)
+        share_constants(graph)
+        for file in mapped_files(value.const for value in constants(graph) if value.const is not None):
+            file.release()
+        return graph
     except PLUGIN_FAULTS as error:  # a frontend is a plugin: whose fault it is must be told
         require_own(error)
         if isinstance(error, AutofusionError):

@@ -14,6 +14,7 @@ from autofusion.forks import renew_after_fork
 from autofusion.fusion.ledger import Ledger
 from autofusion.ir.collector import collector_paused
 from autofusion.ir.graph import Graph
+from autofusion.ir.mapped import reading
 from autofusion.ir.specialise import specialise
 from autofusion.ir.types import TensorType, of_array
 from autofusion.lowering.lower import lower
@@ -176,7 +177,7 @@ class Executor:
                 return found
         plans = self._context.plans
         try:
-            with plans.planning, collector_paused():
+            with plans.planning, collector_paused(), reading(self._context.files):
                 start = time.perf_counter()
                 stage = self._build(key)
                 taken = time.perf_counter() - start

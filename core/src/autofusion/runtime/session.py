@@ -14,7 +14,9 @@ from autofusion.errors import InputError, SizeWarning, nearest
 from autofusion.fusion.ledger import Ledger
 from autofusion.ir.dtypes import dtype_name
 from autofusion.ir.graph import Graph, Value
+from autofusion.ir.mapped import mapped_files, reading
 from autofusion.ir.operators.control import without_symbols
+from autofusion.ir.shared import constants
 from autofusion.ir.types import TensorType
 from autofusion.lowering.plan import Plan
 from autofusion.rules.level import Level
@@ -36,7 +38,9 @@ class Session:
     def __init__(self, source: Graph, context: Context) -> None:
         self.source = source
         self.context = context
-        self.graph, self.prepared_ledger = context.prepare(source)
+        context.files = mapped_files(value.const for value in constants(source) if value.const is not None)
+        with reading(context.files):
+            self.graph, self.prepared_ledger = context.prepare(source)
         self.executor = Executor(self.graph, context)
         self._fitting: list[Any] = []
         """Element types and shapes of inputs that were found to fit the model."""
@@ -159,7 +163,8 @@ class Session:
             kept = {d for v in source.values() for d in v.shape or () if isinstance(d, str)} - set(symbols)
             for value in source.values():
                 value.type = without_symbols(value.type, kept)
-            graph, ledger = self.context.prepare(source)
+            with reading(self.context.files):
+                graph, ledger = self.context.prepare(source)
             self.source, self.graph, self.prepared_ledger = source, graph, ledger
             self.executor = Executor(graph, self.context)
 
