@@ -136,6 +136,13 @@ class Executor:
         if self._exact is not None:
             self._exact.release()
 
+    def close(self) -> None:
+        """Let go of every plan and of the memory that they run in."""
+        self.release()
+        self._last = self._exact = None
+        self._arenas = Arenas()
+        self._decider.forget()
+
     def key(self, inputs: Sequence[Any]) -> Key:
         """The types of the inputs; a value that is not an array keeps its declared type."""
         return tuple(
