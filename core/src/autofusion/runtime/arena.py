@@ -9,6 +9,7 @@ import numpy as np
 
 from autofusion.errors import KernelError
 from autofusion.forks import renew_after_fork
+from autofusion.ir.mapped import resident
 from autofusion.kernels.contract import BufferKind, TensorView
 from autofusion.lowering.plan import Plan
 from autofusion.lowering.storage import ALIGNMENT
@@ -35,6 +36,8 @@ class Arena:
         """Bytes of the largest plan: memory past them is never touched."""
         self._base = int(self.bytes.ctypes.data)
         self._holder: object = None
+        self._copies: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        """Copies of mapped constants by the id of the original."""
         self.renew_lock()
         renew_after_fork(self)
 
@@ -53,10 +56,18 @@ class Arena:
         """Address of the first element of an ARENA or CONSTANT view."""
         offset = view.offset * view.type.dtype.itemsize
         if view.buffer.kind is BufferKind.CONSTANT:
-            assert view.buffer.array is not None
-            return int(view.buffer.array.ctypes.data) + offset
+            return int(self._constant(view).ctypes.data) + offset
         assert view.buffer.kind is BufferKind.ARENA, "the address of an external view is only known at a run"
         return self._base + view.buffer.offset + offset
+
+    def _constant(self, view: TensorView) -> np.ndarray:
+        """The data of a CONSTANT view; of a mapped one, a copy that lives as long as the arena."""
+        array = view.buffer.array
+        assert array is not None
+        copy = resident(array)
+        if copy is array:
+            return array
+        return self._copies.setdefault(id(array), (array, copy))[1]
 
     def array(self, view: TensorView, external: Sequence[np.ndarray]) -> np.ndarray:
         """The view as an array: the logical shape if plain, ``[N, blocks, *spatial, block]`` inside the border if
@@ -69,8 +80,7 @@ class Arena:
             shape = [shape[0], -(-shape[1] // block), *shape[2:], block]
             strides.append(1)
         if view.buffer.kind is BufferKind.CONSTANT:
-            assert view.buffer.array is not None
-            return view.buffer.array
+            return self._constant(view)
         if view.buffer.kind is BufferKind.EXTERNAL:
             source = external[view.buffer.slot]
             if view.is_dense and view.offset == 0 and source.shape == view.shape:

@@ -14,6 +14,8 @@ from autofusion.faults import PLUGIN_FAULTS, require_own
 from autofusion.frontends.contract import LoadOptions
 from autofusion.fusion.rule_switches import Switches
 from autofusion.ir.graph import Graph
+from autofusion.ir.mapped import mapped_files
+from autofusion.ir.shared import constants, share_constants
 from autofusion.ir.specialise import specialise
 from autofusion.kernels.target import Target
 from autofusion.offers.switches import KernelSwitches
@@ -52,7 +54,11 @@ def load(
     try:
         added = registry.converters(frontend.name)
         options = LoadOptions(tuple(inputs), tuple(outputs), key, signature, dict(shapes or {}), added)
-        return frontend.load(path, options)
+        graph = frontend.load(path, options)
+        share_constants(graph)
+        for file in mapped_files(value.const for value in constants(graph) if value.const is not None):
+            file.release()
+        return graph
     except PLUGIN_FAULTS as error:  # a frontend is a plugin: whose fault it is must be told
         require_own(error)
         if isinstance(error, AutofusionError):
@@ -94,6 +100,7 @@ def compile(
 
     if lock is not None and registry is not None:
         raise OptionError("state either 'lock' or 'registry': a registry keeps to the lock that it was made with")
+    made_here, given_target = registry is None, target
     registry = registry or (default_registry() if lock is None else registry_for(lock))
     chosen = Options.of(
         locked_settings(registry),
@@ -107,8 +114,14 @@ def compile(
     kernel_packs = registry.kernel_packs(target)
     Switches(registry.rule_packs, chosen, graph)  # refuses unknown names while the graph still has all of them
     KernelSwitches(kernel_packs, chosen, graph)
+    recipe = None
+    if not isinstance(model, Graph) and made_here:
+        files = {name: os.path.abspath(file) for name, file in (("config", config), ("lock", lock)) if file is not None}
+        arguments = {**ends, "target": given_target, **options, **files}
+        recipe = os.path.abspath(model), {n: v for n, v in arguments.items() if v is not None and v != ()}
     context = Context(registry.rule_packs, kernel_packs, target, CostModel(target), chosen, Plans.within(chosen))
     session = Session(specialise(graph, {}, context.evaluate), context)
+    session.recipe = recipe
     if shapes is not None:
         session.prepare({name: tuple(shape) for name, shape in shapes.items()})
     elif static_key(session.graph) is not None:

@@ -15,6 +15,8 @@ from autofusion.fusion.ledger import Ledger
 from autofusion.fusion.optimise import optimise, prepare
 from autofusion.fusion.recipe import Recipe
 from autofusion.ir.graph import Graph, Node
+from autofusion.ir.mapped import MappedFile
+from autofusion.ir.shared import share_constants
 from autofusion.kernels.contract import BindContext, KernelPack
 from autofusion.kernels.evaluation import reference_pack, run_by_reference
 from autofusion.kernels.target import Target
@@ -77,6 +79,8 @@ class Context:
     kernel_switches: KernelSwitches = field(init=False)
     observation: Observation = field(default_factory=Observation)
     """Of tails and control-flow bodies as they run; copies of the context share it."""
+    files: Sequence[MappedFile] = ()
+    """Where weights are mapped from."""
 
     def __post_init__(self) -> None:
         self.kernel_packs = [guarded(pack) for pack in self.kernel_packs]
@@ -101,7 +105,9 @@ class Context:
 
     def prepare(self, graph: Graph) -> tuple[Graph, Ledger]:
         """The shape-independent rules, once for a graph."""
-        return prepare(graph, self.rule_packs, self.options)
+        prepared, ledger = prepare(graph, self.rule_packs, self.options)
+        share_constants(prepared, graph)
+        return prepared, ledger
 
     def optimise(self, graph: Graph, offers: Offers, recipe: Recipe | None = None) -> tuple[Graph, Ledger]:
         """All rules, for a graph with static shapes; ``recipe`` takes down what was applied."""

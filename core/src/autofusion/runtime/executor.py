@@ -14,6 +14,7 @@ from autofusion.forks import renew_after_fork
 from autofusion.fusion.ledger import Ledger
 from autofusion.ir.collector import collector_paused
 from autofusion.ir.graph import Graph
+from autofusion.ir.mapped import reading
 from autofusion.ir.specialise import specialise
 from autofusion.ir.types import TensorType, of_array
 from autofusion.lowering.lower import lower
@@ -135,6 +136,13 @@ class Executor:
         if self._exact is not None:
             self._exact.release()
 
+    def close(self) -> None:
+        """Let go of every plan and of the memory that they run in."""
+        self.release()
+        self._last = self._exact = None
+        self._arenas = Arenas()
+        self._decider.forget()
+
     def key(self, inputs: Sequence[Any]) -> Key:
         """The types of the inputs; a value that is not an array keeps its declared type."""
         return tuple(
@@ -176,7 +184,7 @@ class Executor:
                 return found
         plans = self._context.plans
         try:
-            with plans.planning, collector_paused():
+            with plans.planning, collector_paused(), reading(self._context.files):
                 start = time.perf_counter()
                 stage = self._build(key)
                 taken = time.perf_counter() - start

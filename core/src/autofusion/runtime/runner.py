@@ -11,6 +11,7 @@ import numpy as np
 
 from autofusion.errors import KernelError
 from autofusion.ir.graph import FUSED, Node
+from autofusion.ir.mapped import resident
 from autofusion.ir.types import TensorType, Type
 from autofusion.kernels.contract import BindContext, BoundStep, BufferKind, PythonKernel, Segment, TensorView
 from autofusion.lowering.plan import Plan, Step
@@ -140,7 +141,7 @@ class PlanRunner:
         results: list[Any] = []
         for spec in self.plan.outputs:
             if spec.constant is not None:
-                results.append(spec.constant.copy())
+                results.append(resident(spec.constant).copy())
             elif spec.slot < 0:
                 results.append(run.objects[spec.result])
             else:

@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autofusion.errors import InputError, SizeWarning, nearest
+from autofusion.forks import renew_after_fork
 from autofusion.fusion.ledger import Ledger
-from autofusion.ir.dtypes import dtype_name
-from autofusion.ir.graph import Graph, Value
+from autofusion.ir.graph import Graph
+from autofusion.ir.mapped import mapped_files, reading
 from autofusion.ir.operators.control import without_symbols
+from autofusion.ir.shared import constants
 from autofusion.ir.types import TensorType
 from autofusion.lowering.plan import Plan
 from autofusion.rules.level import Level
 from autofusion.runtime.context import Context
 from autofusion.runtime.executor import Executor, Stage
+from autofusion.runtime.feeds import check_shape, checked, not_a_mapping
 from autofusion.runtime.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -30,18 +33,31 @@ class Session:
     """Runs one model. Safe to call from several threads; runs in the same memory take turns, and making a plan for new
     shapes does not hold up runs of known ones.
 
+    A session is also a context manager, which closes it at the end. Copies and pickles of it name the file and the
+    options, from which they are compiled again.
+
     ``source`` is the graph as the frontend gave it, ``graph`` the prepared one (shape-independent rules applied).
     """
 
     def __init__(self, source: Graph, context: Context) -> None:
         self.source = source
         self.context = context
-        self.graph, self.prepared_ledger = context.prepare(source)
+        context.files = mapped_files(value.const for value in constants(source) if value.const is not None)
+        with reading(context.files):
+            self.graph, self.prepared_ledger = context.prepare(source)
         self.executor = Executor(self.graph, context)
         self._fitting: list[Any] = []
         """Element types and shapes of inputs that were found to fit the model."""
         self._stage_with_known_kernels: Stage | None = None
         self.has_bodies = any(isinstance(a, Graph) for n in self.graph.nodes for a in n.attrs.values())
+        self.recipe: tuple[str, Mapping[str, Any]] | None = None
+        """The file and the arguments of ``compile`` that make the same session, or None."""
+        self._closed = False
+        self.renew_lock()
+        renew_after_fork(self)
+
+    def renew_lock(self) -> None:
+        """A lock that nobody holds; see ``forks``."""
         self._separating = threading.Lock()
 
     # ---- running ---------------------------------------------------------------------------------------------
@@ -66,6 +82,9 @@ class Session:
 
     def arguments(self, inputs: Mapping[str, Any]) -> list[Any]:
         """The inputs in the graph's order, checked and with defaults filled in."""
+        if not isinstance(inputs, Mapping):
+            raise not_a_mapping(inputs, self._signature())
+        self._require_open()
         found = [inputs.get(v.name) for v in self.graph.inputs]
         kinds = [(x.dtype, x.shape) if isinstance(x, np.ndarray) else None for x in found]
         if kinds == self._fitting and len(inputs) == len(found) and None not in kinds:
@@ -83,7 +102,7 @@ class Session:
         given = []
         for value in self.graph.inputs:
             if value.name in inputs:
-                given.append(_checked(value, inputs[value.name]))
+                given.append(checked(value, inputs[value.name]))
             elif value.default is not None:
                 given.append(value.default)
             else:
@@ -96,12 +115,13 @@ class Session:
         """Raise InputError unless ``given`` alone, whatever the other inputs are, fits the input ``name``."""
         for value in self.graph.inputs:
             if value.name == name:
-                _checked(value, given)
+                checked(value, given)
                 return
         raise InputError(f"the model has no input '{name}'; expected {self._signature()}")
 
     def prepare(self, shapes: Mapping[str, tuple[int, ...]]) -> Stage:
         """Compile for these input shapes now. Inputs that are left out need static declared shapes or defaults."""
+        self._require_open()
         names = [v.name for v in self.graph.inputs]
         for name in shapes:
             if name not in names:
@@ -112,7 +132,7 @@ class Session:
             type_ = value.type
             if value.name in shapes and isinstance(type_, TensorType):
                 shape = stated[value.name] = tuple(int(d) for d in shapes[value.name])
-                _check_shape(value, shape)
+                check_shape(value, shape)
                 type_ = type_.with_shape(shape)
             elif value.default is not None and isinstance(type_, TensorType):
                 type_ = TensorType(type_.dtype, value.default.shape)
@@ -159,7 +179,8 @@ class Session:
             kept = {d for v in source.values() for d in v.shape or () if isinstance(d, str)} - set(symbols)
             for value in source.values():
                 value.type = without_symbols(value.type, kept)
-            graph, ledger = self.context.prepare(source)
+            with reading(self.context.files):
+                graph, ledger = self.context.prepare(source)
             self.source, self.graph, self.prepared_ledger = source, graph, ledger
             self.executor = Executor(graph, self.context)
 
@@ -216,8 +237,50 @@ class Session:
         bodies = [body.ledger for body in self.context.bodies.values()]
         return Ledger.joined(self.prepared_ledger, [*bodies, *(stage.ledger for stage in self.stages)])
 
+    # ---- the session's life ----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let go of plans, activations and packed weights; a run that is under way ends first. Statistics remain.
+
+        Afterwards runs raise InputError. Closing twice does nothing. Without it, memory is freed with the session.
+        """
+        self._closed = True
+        self._stage_with_known_kernels = None
+        self.executor.close()
+        for body in self.context.bodies.values():
+            body.executor.close()
+        self.context.bodies.clear()
+        self.context.cache.clear()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise InputError(f"the session of '{self.graph.name}' is closed: compile the model again to run it")
+
+    def __enter__(self) -> Session:
+        self._require_open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are compiled again, from the file with the options that were stated."""
+        if self.recipe is None:
+            raise TypeError(
+                f"the session of '{self.graph.name}' cannot be copied or pickled: it was not compiled from a file "
+                "alone (but from a graph, or with a registry); compile it again where it is needed"
+            )
+        path, arguments = self.recipe
+        return _compile_again, (path, dict(arguments))
+
     def _signature(self) -> str:
         return ", ".join(f"'{v.name}' {v.type}" for v in self.graph.inputs) or "no inputs"
+
+
+def _compile_again(path: str, arguments: Mapping[str, Any]) -> Session:
+    from autofusion.runtime.compile import compile
+
+    return compile(path, **arguments)
 
 
 def _with_tails(stage: Stage) -> list[Stage]:
@@ -231,53 +294,3 @@ def _outside() -> int:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("autofusion"):
         frame, depth = frame.f_back, depth + 1
     return depth
-
-
-def _checked(value: Value, given: Any) -> Any:
-    if not isinstance(value.type, TensorType):
-        return given
-    given = _array(value, value.type.dtype, given)
-    if given.dtype != value.type.dtype and not (value.type.dtype.kind == "O" and given.dtype.kind in "USO"):
-        raise InputError(
-            f"input '{value.name}' has the wrong dtype: expected {dtype_name(value.type.dtype)} ({value.type.dtype}), "
-            f"found {given.dtype}; convert it with .astype(...)"
-        )
-    _check_shape(value, given.shape)
-    return given.astype(object) if given.dtype.kind in "US" else given
-
-
-def _array(value: Value, dtype: np.dtype, given: Any) -> np.ndarray:
-    """``given`` as an array: numbers and lists in ``dtype`` if that loses nothing but digits, arrays as they are."""
-    if isinstance(given, np.ndarray):
-        return given if given.dtype.isnative else given.astype(given.dtype.newbyteorder("="))
-    try:
-        array = np.asarray(given)
-        if array.dtype != dtype and np.can_cast(array.dtype, dtype, "same_kind"):
-            array = array.astype(dtype)
-    except Exception as error:  # whatever the caller's object raises
-        array, reason = None, f": {error}"
-    else:
-        reason = ""
-    if array is None or (array.dtype.kind == "O" and dtype.kind != "O"):
-        raise InputError(
-            f"input '{value.name}' is not a tensor: expected an array of {dtype_name(dtype)}, "
-            f"found {type(given).__name__}{reason}"
-        )
-    return array
-
-
-def _check_shape(value: Value, shape: tuple[int, ...]) -> None:
-    declared = value.shape
-    if declared is None:
-        return
-    if len(shape) != len(declared):
-        raise InputError(
-            f"input '{value.name}' has the wrong rank: "
-            f"expected {len(declared)} dims {value.type}, found shape {list(shape)}"
-        )
-    for axis, (want, found) in enumerate(zip(declared, shape, strict=True)):
-        if isinstance(want, int) and want != found:
-            raise InputError(
-                f"input '{value.name}' has the wrong shape: "
-                f"expected {value.type}, found {list(shape)} (axis {axis} is {found}, not {want})"
-            )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from autofusion.frontends import ModelError
+from autofusion.ir.mapped import map_file
 from autofusion_frontend_mindspore import dtypes
 
 _HEADER = 64
@@ -68,4 +69,4 @@ def _external(where: Any, expected: int, folder: Path, owner: str) -> np.ndarray
             )
     if not expected:
         return np.empty(0, np.uint8)
-    return np.memmap(path, np.uint8, "r", offset, (expected,))
+    return map_file(path, offset, expected)

@@ -50,7 +50,7 @@ def kind_of(attribute: AttributeProto) -> int:
 
 
 def read_attributes(
-    node: onnx.NodeProto, given: Mapping[str, AttributeProto], folder: Path | None, label: str
+    node: onnx.NodeProto, given: Mapping[str, AttributeProto], file: Path | None, label: str
 ) -> dict[str, Any]:
     """The node's attributes by name. ``given`` are those of the function call around it, for references to them."""
     found: dict[str, Any] = {}
@@ -62,31 +62,31 @@ def read_attributes(
             if attribute.ref_attr_name not in given:
                 continue  # the function's caller left it out, so the operator's own default counts
             attribute = given[attribute.ref_attr_name]
-        found[name] = read_attribute(attribute, folder, f"attribute '{name}' of {label}")
+        found[name] = read_attribute(attribute, file, f"attribute '{name}' of {label}")
     return found
 
 
-def read_attribute(attribute: AttributeProto, folder: Path | None, what: str) -> Any:
+def read_attribute(attribute: AttributeProto, file: Path | None, what: str) -> Any:
     """The value of one attribute."""
     reader = _READERS.get(kind_of(attribute))
     if reader is None:
         raise ModelError(f"{what} has no value, or one of a type that is not known here ({attribute.type})")
-    return reader(attribute, folder, what)
+    return reader(attribute, file, what)
 
 
 _READERS: dict[int, Callable[[AttributeProto, Path | None, str], Any]] = {
-    AttributeProto.FLOAT: lambda a, folder, what: a.f,
-    AttributeProto.INT: lambda a, folder, what: a.i,
-    AttributeProto.STRING: lambda a, folder, what: text(a.s),
-    AttributeProto.TENSOR: lambda a, folder, what: to_array(a.t, folder, what),
-    AttributeProto.SPARSE_TENSOR: lambda a, folder, what: sparse_to_array(a.sparse_tensor, folder, what),
-    AttributeProto.TYPE_PROTO: lambda a, folder, what: proto.value_type(a.tp),
-    AttributeProto.GRAPH: lambda a, folder, what: a.g,
-    AttributeProto.FLOATS: lambda a, folder, what: list(a.floats),
-    AttributeProto.INTS: lambda a, folder, what: list(a.ints),
-    AttributeProto.STRINGS: lambda a, folder, what: [text(s) for s in a.strings],
-    AttributeProto.TENSORS: lambda a, folder, what: [to_array(t, folder, what) for t in a.tensors],
-    AttributeProto.GRAPHS: lambda a, folder, what: list(a.graphs),
-    AttributeProto.TYPE_PROTOS: lambda a, folder, what: [proto.value_type(t) for t in a.type_protos],
-    AttributeProto.SPARSE_TENSORS: lambda a, folder, what: [sparse_to_array(t, folder, what) for t in a.sparse_tensors],
+    AttributeProto.FLOAT: lambda a, file, what: a.f,
+    AttributeProto.INT: lambda a, file, what: a.i,
+    AttributeProto.STRING: lambda a, file, what: text(a.s),
+    AttributeProto.TENSOR: lambda a, file, what: to_array(a.t, file, what),
+    AttributeProto.SPARSE_TENSOR: lambda a, file, what: sparse_to_array(a.sparse_tensor, file, what),
+    AttributeProto.TYPE_PROTO: lambda a, file, what: proto.value_type(a.tp),
+    AttributeProto.GRAPH: lambda a, file, what: a.g,
+    AttributeProto.FLOATS: lambda a, file, what: list(a.floats),
+    AttributeProto.INTS: lambda a, file, what: list(a.ints),
+    AttributeProto.STRINGS: lambda a, file, what: [text(s) for s in a.strings],
+    AttributeProto.TENSORS: lambda a, file, what: [to_array(t, file, what) for t in a.tensors],
+    AttributeProto.GRAPHS: lambda a, file, what: list(a.graphs),
+    AttributeProto.TYPE_PROTOS: lambda a, file, what: [proto.value_type(t) for t in a.type_protos],
+    AttributeProto.SPARSE_TENSORS: lambda a, file, what: [sparse_to_array(t, file, what) for t in a.sparse_tensors],
 }

@@ -21,7 +21,7 @@ from autofusion_frontend_onnx.survey import survey
 
 def load_model(path: Path, options: LoadOptions | None = None) -> Graph:
     """Read the model at ``path``; raise ModelError if it cannot be read, OptionError if the options do not fit it."""
-    return import_model(proto.read_model(path), path, options or LoadOptions())
+    return import_model(proto.read_model(path, weights=False), path, options or LoadOptions())
 
 
 def import_model(source: onnx.ModelProto, path: Path, options: LoadOptions) -> Graph:

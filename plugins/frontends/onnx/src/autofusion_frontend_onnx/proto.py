@@ -10,7 +10,7 @@ import onnx
 
 from autofusion.frontends import ModelError
 from autofusion.ir.types import Dim, OptionalType, SequenceType, TensorType, Type
-from autofusion_frontend_onnx import sniff
+from autofusion_frontend_onnx import sniff, wire
 from autofusion_frontend_onnx.tensors import element_type
 
 _PROTOBUF_LIMIT = (1 << 31) - 1
@@ -18,8 +18,11 @@ _NOT_SYMBOLS = frozenset({"", "?", "-1", "None", "none", "unk", "unknown"})
 """Names that exporters give to several dims that have nothing to do with each other."""
 
 
-def read_model(path: Path) -> onnx.ModelProto:
-    """Parse the file; raise ModelError that says what the file is if it is not an ONNX model."""
+def read_model(path: Path, weights: bool = True) -> onnx.ModelProto:
+    """Parse the file; raise ModelError that says what the file is if it is not an ONNX model.
+
+    Without ``weights``, much raw data of initialisers stays in the file (see ``wire``).
+    """
     try:
         size = path.stat().st_size
         if not path.is_file():
@@ -29,7 +32,7 @@ def read_model(path: Path) -> onnx.ModelProto:
                 f"'{path}' has {size} bytes, more than a protobuf message may have ({_PROTOBUF_LIMIT}); save the model "
                 "with its weights as external data"
             )
-        data = path.read_bytes()
+        data = (None if weights else wire.read_without_weights(path)) or path.read_bytes()
     except OSError as error:
         raise ModelError(f"'{path}' cannot be read: {error.strerror or error}") from error
     model = onnx.ModelProto()

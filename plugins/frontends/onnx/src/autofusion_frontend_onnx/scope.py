@@ -46,11 +46,6 @@ class Model:
     ranks: dict[Value, int] = field(default_factory=dict)
     """What the source states about ranks that nothing infers; it may not hold."""
 
-    @property
-    def folder(self) -> Path:
-        """Where external data lies."""
-        return self.path.parent
-
 
 class Scope:
     """The names of one graph or function while its nodes are imported."""
@@ -143,12 +138,12 @@ class Scope:
 
     def store(self, graph: onnx.GraphProto) -> None:
         """Take note of the initialisers; each is read when something uses it."""
-        folder = self.model.folder
+        path = self.model.path
         for tensor in graph.initializer:
-            self._store(tensor.name, partial(to_array, tensor, folder, f"initialiser '{tensor.name}'"))
+            self._store(tensor.name, partial(to_array, tensor, path, f"initialiser '{tensor.name}'"))
         for sparse in graph.sparse_initializer:
             name = sparse.values.name
-            self._store(name, partial(sparse_to_array, sparse, folder, f"initialiser '{name}'"))
+            self._store(name, partial(sparse_to_array, sparse, path, f"initialiser '{name}'"))
 
     def _store(self, name: str, read: Callable[[], np.ndarray]) -> None:
         if not name:
@@ -179,7 +174,7 @@ class Scope:
         if function is not None:
             results = self.inline(function, key, node.attribute, inputs, name, node.output)
         else:
-            attrs = read_attributes(node, self.attributes, self.model.folder, label)
+            attrs = read_attributes(node, self.attributes, self.model.path, label)
             version = self.opsets.get(domain, 1 if domain else 0)
             results = convert(Call(self, node, domain, version, name, inputs, attrs))
         self._bind(node, label, results)

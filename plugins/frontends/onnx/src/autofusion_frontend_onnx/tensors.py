@@ -16,6 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from autofusion.frontends import GraphError, ModelError
 from autofusion.ir.dtypes import dtype_name
+from autofusion.ir.mapped import map_file
+from autofusion_frontend_onnx.wire import IN_MODEL_FILE, TENSOR_BYTES
 
 _BITS: dict[int, int] = {
     TensorProto.INT4: 4,
@@ -43,8 +45,11 @@ def element_type(number: int) -> np.dtype | None:
     return dtype
 
 
-def to_array(proto: TensorProto, folder: Path | None, what: str) -> np.ndarray:
-    """The data of ``proto``, read-only where it is shared with the file. ``what`` names the tensor in errors."""
+def to_array(proto: TensorProto, file: Path | None, what: str) -> np.ndarray:
+    """The data of ``proto``, of the model in ``file``, read-only where it is shared with a file.
+
+    ``what`` names the tensor in errors.
+    """
     dtype = element_type(proto.data_type)
     if dtype is None:
         raise ModelError(f"{what} does not say its element type")
@@ -57,7 +62,7 @@ def to_array(proto: TensorProto, folder: Path | None, what: str) -> np.ndarray:
         )
     count = math.prod(dims)
     if proto.data_location == TensorProto.EXTERNAL:
-        return _external(proto, dtype, dims, folder, what)
+        return _external(proto, dtype, dims, file, what)
     if proto.data_type == TensorProto.STRING:
         _check_size(what, len(proto.string_data), count, "strings")
         strings = np.empty(count, dtype=object)
@@ -76,10 +81,10 @@ def to_array(proto: TensorProto, folder: Path | None, what: str) -> np.ndarray:
     return np.asarray(numpy_helper.to_array(proto), dtype).reshape(dims)
 
 
-def sparse_to_array(proto: onnx.SparseTensorProto, folder: Path | None, what: str) -> np.ndarray:
+def sparse_to_array(proto: onnx.SparseTensorProto, file: Path | None, what: str) -> np.ndarray:
     """The dense form of a sparse tensor (zeros where nothing is stored)."""
-    values = to_array(proto.values, folder, f"the values of sparse {what}").reshape(-1)
-    indices = to_array(proto.indices, folder, f"the indices of sparse {what}").astype(np.int64, copy=False)
+    values = to_array(proto.values, file, f"the values of sparse {what}").reshape(-1)
+    indices = to_array(proto.indices, file, f"the indices of sparse {what}").astype(np.int64, copy=False)
     dims = tuple(proto.dims)
     if any(d < 0 for d in dims) or math.prod(dims) * max(values.itemsize, 1) > _MOST_SPARSE_BYTES:
         raise ModelError(f"sparse {what} of shape {list(dims)} is too large to be made dense")
@@ -123,15 +128,16 @@ def _from_bytes(raw: np.ndarray, data_type: int, dtype: np.dtype, dims: tuple[in
             sign = 1 << (bits - 1)
             return ((parts.astype(np.int8) ^ sign) - sign).reshape(-1)[:count].astype(dtype).reshape(dims)
         return parts.reshape(-1)[:count].view(dtype).reshape(dims)
-    array = raw.view(dtype) if raw.ctypes.data % dtype.alignment == 0 else np.frombuffer(raw.tobytes(), dtype)
-    array = array.reshape(dims)
+    if raw.ctypes.data % dtype.alignment and raw.nbytes < TENSOR_BYTES:  # of large ones, no copy is made
+        raw = np.frombuffer(raw.tobytes(), np.uint8)
+    array = raw.view(dtype).reshape(dims)
     return array.byteswap() if sys.byteorder == "big" and dtype.itemsize > 1 else array
 
 
-def _external(proto: TensorProto, dtype: np.dtype, dims: tuple[int, ...], folder: Path | None, what: str) -> np.ndarray:
+def _external(proto: TensorProto, dtype: np.dtype, dims: tuple[int, ...], file: Path | None, what: str) -> np.ndarray:
     said = {entry.key: entry.value for entry in proto.external_data}
     location = said.get("location", "")
-    path = external_path(location, folder, what)
+    path = file if file is not None and location == IN_MODEL_FILE else external_path(location, file, what)
     if proto.data_type == TensorProto.STRING:
         raise ModelError(f"{what} is a string tensor in external data, which ONNX does not allow")
     expected = _raw_bytes(proto.data_type, dtype, math.prod(dims))
@@ -155,15 +161,15 @@ def _external(proto: TensorProto, dtype: np.dtype, dims: tuple[int, ...], folder
     if not length:
         return np.empty(dims, dtype)
     try:
-        raw = np.memmap(path, np.uint8, "r", offset, (length,))
+        raw = map_file(path, offset, length)
     except (OSError, ValueError) as error:
         raise ModelError(f"{what} has its data in '{location}', which cannot be mapped: {error}") from error
     return _from_bytes(raw, proto.data_type, dtype, dims)
 
 
-def external_path(location: str, folder: Path | None, what: str) -> Path:
+def external_path(location: str, file: Path | None, what: str) -> Path:
     """Where external data lies; raise ModelError if that is not a plain file inside the model's folder."""
-    if folder is None:
+    if file is None:
         raise ModelError(f"{what} has external data, but the model does not come from a file")
     parts = PurePosixPath(location.replace("\\", "/"))
     if not location or "\0" in location:
@@ -172,7 +178,7 @@ def external_path(location: str, folder: Path | None, what: str) -> Path:
         raise ModelError(
             f"{what} has its data in '{location}', outside of the model's folder; only files inside of it are read"
         )
-    path = folder
+    path = folder = file.parent
     for part in parts.parts:
         path = path / part
         if path.is_symlink():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from autofusion_kernels_cpu.codegen.epilogue import Epilogue, OperandKind
 from autofusion_kernels_cpu.conv.geometry import Geometry
 from autofusion_kernels_cpu.conv.weights import padded_vector
 from autofusion_kernels_cpu.native.kernel import Source
+from autofusion_kernels_cpu.packed import packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +61,9 @@ def bind_epilogue(
     bound = []
     for leaf, kind in zip(epilogue.leaves, epilogue.kinds, strict=True):
         if leaf.constant is not None:
-            key = ("conv.operand", id(leaf.constant), leaf.shape, kind, blocks, lanes, geometry.rank, geometry.leading)
-            entry = context.cache.get(key)
-            if entry is None:
-                made = _constant_operand(leaf.constant, leaf.shape, kind, geometry, blocks, lanes)
-                entry = context.cache.setdefault(key, (leaf.constant, made))
-            bound.append(entry[1])
+            how = (leaf.shape, kind, blocks, lanes, geometry.rank, geometry.leading)
+            make = partial(_constant_operand, leaf.constant, leaf.shape, kind, geometry, blocks, lanes)
+            bound.append(packed(context.cache, "conv.operand", leaf.constant, how, make))
             continue
         assert leaf.operand is not None
         view = inputs[leaf.operand]
@@ -88,14 +87,14 @@ def _constant_operand(
     images, channels = full.shape[:2]
     spatial = full.shape[2:]
     pixels = int(np.prod(spatial))
-    packed = padded_vector(None, images * blocks * pixels, lanes)
-    grid = packed[: images * blocks * pixels * lanes].reshape(images, blocks, pixels, lanes)
+    memory = padded_vector(None, images * blocks * pixels, lanes)
+    grid = memory[: images * blocks * pixels * lanes].reshape(images, blocks, pixels, lanes)
     flat = full.reshape(images, channels, pixels)
     for block in range(blocks):
         own = flat[:, block * lanes : (block + 1) * lanes]
         grid[:, block, :, : own.shape[1]] = own.transpose(0, 2, 1)
     if kind is OperandKind.CHANNEL:
-        return BoundOperand(packed, Strided(blocks * lanes if images > 1 else 0, lanes, 0, 0, 0))
+        return BoundOperand(memory, Strided(blocks * lanes if images > 1 else 0, lanes, 0, 0, 0))
     d, h, w = geometry.normal_form(spatial, 1)
     plane = d * h * w * lanes
-    return BoundOperand(packed, Strided(blocks * plane, plane, h * w * lanes, w * lanes, lanes))
+    return BoundOperand(memory, Strided(blocks * plane, plane, h * w * lanes, w * lanes, lanes))

@@ -31,6 +31,7 @@ from autofusion_kernels_cpu.conv.tiles import cover, widths
 from autofusion_kernels_cpu.conv.weights import FilterGroup, channel_runs, pack_blocked, padded_vector, read
 from autofusion_kernels_cpu.native.kernel import Source
 from autofusion_kernels_cpu.native.program import NativeKernel
+from autofusion_kernels_cpu.packed import packed
 
 _MOST_STORES = 8
 """Stores for each sum: beyond it, a block and a copy of it are cheaper."""
@@ -215,14 +216,13 @@ def _weights(context: BindContext, problem: ConvProblem, layer: _Layer) -> np.nd
     g = problem.geometry
     # What the lanes see of the taps does not depend on how many pixels there are.
     seen = tuple(tuple(kernel for _, kernel in taps.shifts) for taps in layer.taps)
-    key = ("conv.narrow", id(problem.weights), layer.isa.name, g.transposed, layer.interleave, seen)
-    entry = context.cache.get(key)
-    if entry is None:
+    how = (layer.isa.name, g.transposed, layer.interleave, seen)
+
+    def make() -> np.ndarray:
         lanes = _lanes(problem.weights, layer)
-        packed = pack_blocked(lanes, [layer.group], layer.isa.lanes, layer.interleave.lanes)
-        entry = context.cache.setdefault(key, (problem.weights, packed))
-    made: np.ndarray = entry[1]
-    return made
+        return pack_blocked(lanes, [layer.group], layer.isa.lanes, layer.interleave.lanes)
+
+    return packed(context.cache, "conv.narrow", problem.weights, how, make)
 
 
 def _lanes(weights: np.ndarray, layer: _Layer) -> np.ndarray:
@@ -242,13 +242,12 @@ def _lanes(weights: np.ndarray, layer: _Layer) -> np.ndarray:
 
 def _bias(context: BindContext, bias: np.ndarray | None, parts: Interleave, lanes: int) -> np.ndarray:
     """The bias of every lane, kept for the session."""
-    key = ("conv.narrow.bias", None if bias is None else id(bias), parts, lanes)
-    entry = context.cache.get(key)
-    if entry is None:
+
+    def make() -> np.ndarray:
         repeated = None if bias is None else np.repeat(bias, parts.rows * parts.columns)
-        entry = context.cache.setdefault(key, (bias, padded_vector(repeated, 1, lanes)))
-    made: np.ndarray = entry[1]
-    return made
+        return padded_vector(repeated, 1, lanes)
+
+    return packed(context.cache, "conv.narrow.bias", bias, (parts, lanes), make)
 
 
 def _operands(
@@ -264,15 +263,15 @@ def _operands(
         strides.append(strided(y, problem.geometry) if kind is OperandKind.TENSOR else once)
         if leaf.constant is not None:
             shape = y.shape if kind is OperandKind.TENSOR else leaf.constant.shape
-            key = ("conv.narrow.operand", id(leaf.constant), shape)
-            entry = context.cache.get(key)
-            if entry is None:
-                laid_out = np.ascontiguousarray(np.broadcast_to(leaf.constant, shape), np.float32).reshape(-1)
-                entry = context.cache.setdefault(key, (leaf.constant, laid_out))
-            sources.append(entry[1])
+            make = partial(_laid_out, leaf.constant, shape)
+            sources.append(packed(context.cache, "conv.narrow.operand", leaf.constant, (shape,), make))
         else:
             assert leaf.operand is not None
             view = inputs[leaf.operand]
             assert view is not None
             sources.append(view)
     return sources, strides
+
+
+def _laid_out(constant: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    return np.ascontiguousarray(np.broadcast_to(constant, shape), np.float32).reshape(-1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from autofusion_kernels_cpu.conv.weights import (
     pack_planar,
     padded_vector,
 )
+from autofusion_kernels_cpu.packed import packed
 
 
 def packed_weights(
@@ -29,22 +31,14 @@ def packed_weights(
     # One array may be the weights of several layers, and pads and strides decide which taps a phase has.
     taps = tuple(tuple(tuple(k for k, _ in axis) for axis in phase.taps) for phase in phases(g)) if g.transposed else ()
     splits = tuple(group.vectors for group in groups)
-    key = ("conv.weights", id(problem.weights), isa.name, variant, splits, g.groups, g.leading, taps)
-    entry = context.cache.get(key)
-    if entry is None:
-        entry = context.cache.setdefault(key, (problem.weights, _packed(problem, variant, groups, isa.lanes)))
-    packed: np.ndarray = entry[1]
-    return packed
+    how = (isa.name, variant, splits, g.groups, g.leading, taps)
+    make = partial(_packed, problem, variant, groups, isa.lanes)
+    return packed(context.cache, "conv.weights", problem.weights, how, make)
 
 
 def packed_bias(context: BindContext, bias: np.ndarray | None, blocks: int, lanes: int) -> np.ndarray:
     """The bias with zeros up to whole blocks, kept for the session."""
-    key = ("conv.bias", None if bias is None else id(bias), blocks, lanes)
-    entry = context.cache.get(key)
-    if entry is None:
-        entry = context.cache.setdefault(key, (bias, padded_vector(bias, blocks, lanes)))
-    padded: np.ndarray = entry[1]
-    return padded
+    return packed(context.cache, "conv.bias", bias, (blocks, lanes), partial(padded_vector, bias, blocks, lanes))
 
 
 def _packed(problem: ConvProblem, variant: Variant, groups: Sequence[FilterGroup], lanes: int) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from autofusion_kernels_cpu.integer.form import Form
 from autofusion_kernels_cpu.integer.problem import IntegerProduct
 from autofusion_kernels_cpu.matmul.pack import aligned
 from autofusion_kernels_cpu.matmul.tile import panel_width
+from autofusion_kernels_cpu.packed import packed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,12 +37,9 @@ class Weights:
 def pack_weights(cache: dict[Any, Any], problem: IntegerProduct, form: Form, isa: Isa) -> Weights:
     """B in the given form, kept in ``cache`` for all nodes that multiply by it with the same zero point."""
     array, zero = problem.weights, problem.b_zero
-    key = ("integer.panels", id(array), zero.tobytes(), zero.shape, form, panel_width(isa))
-    if key not in cache:
-        # The entry keeps the array, so that its id stays its own.
-        cache[key] = (array, _pack(array, zero, form, panel_width(isa)))
-    found: Weights = cache[key][1]
-    return found
+    width = panel_width(isa)
+    how = (zero.tobytes(), zero.shape, form, width)
+    return packed(cache, "integer.panels", array, how, partial(_pack, array, zero, form, width))
 
 
 def _pack(array: np.ndarray, zero: np.ndarray, form: Form, width: int) -> Weights:

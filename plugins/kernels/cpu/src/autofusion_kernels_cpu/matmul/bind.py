@@ -39,8 +39,7 @@ def bind(
     moves = [product.of_a(a_view.strides)]
     panels = -(-product.columns // width)
     if product.constant is not None:
-        packed = pack_constant(context.cache, product.constant, product.transposed_b, isa)
-        buffers["b"] = packed
+        buffers["b"] = pack_constant(context.cache, product.constant, product.transposed_b, isa)
         own = [s * panels * product.k * width for s in dense_strides(product.b_shape[:-2])]
         b_batch = nest.broadcast_strides(product.b_shape[:-2], own, len(product.batch))
         moves.append((b_batch, width, 1))

@@ -7,41 +7,51 @@ into memory of the thread's own: that also takes care of the columns past the en
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from autofusion_kernels_cpu.codegen.builder import Function, Module
 from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.codegen.values import I64, PTR
 from autofusion_kernels_cpu.matmul.tile import panel_width, vectors_of
+from autofusion_kernels_cpu.packed import packed
 
 
 def pack_constant(cache: dict[Any, Any], array: np.ndarray, transposed: bool, isa: Isa) -> np.ndarray:
     """B, [..., K, N] (or [..., N, K] if ``transposed``, or [K]), as [batch, panels, K, width]; kept in ``cache``."""
     width = panel_width(isa)
-    key = ("matmul.panels", id(array), transposed, width)
-    if key not in cache:
-        matrix = np.swapaxes(array, -1, -2) if transposed else array[:, None] if array.ndim == 1 else array
-        *batch, k, n = matrix.shape
-        panels = -(-n // width)
-        packed = np.zeros((math.prod(batch), panels, k, width), np.float32)
-        flat = matrix.reshape(math.prod(batch), k, n)
-        for panel in range(panels):
-            part = flat[:, :, panel * width : (panel + 1) * width]
-            packed[:, panel, :, : part.shape[2]] = part
-        # The entry keeps the array, so that its id stays its own.
-        cache[key] = (array, aligned(packed))
-    return cache[key][1]
+    return packed(cache, "matmul.panels", array, (transposed, width), partial(_panels, array, transposed, width))
+
+
+def _panels(array: np.ndarray, transposed: bool, width: int) -> np.ndarray:
+    matrix = np.swapaxes(array, -1, -2) if transposed else array[:, None] if array.ndim == 1 else array
+    *batch, k, n = matrix.shape
+    panels = -(-n // width)
+    made = aligned_empty((math.prod(batch), panels, k, width), np.float32)
+    flat = matrix.reshape(math.prod(batch), k, n)
+    for panel in range(panels):
+        part = flat[:, :, panel * width : (panel + 1) * width]
+        made[:, panel, :, : part.shape[2]] = part
+        made[:, panel, :, part.shape[2] :] = 0
+    return made
 
 
 def aligned(array: np.ndarray) -> np.ndarray:
     """A copy that starts on a cache line."""
-    memory = np.empty(array.nbytes + 64, np.uint8)
-    start = -memory.ctypes.data % 64
-    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy = aligned_empty(array.shape, array.dtype)
     copy[...] = array
     return copy
+
+
+def aligned_empty(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
+    """An array that starts on a cache line."""
+    nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = np.empty(nbytes + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + nbytes].view(dtype).reshape(shape)
 
 
 def padded_steps(isa: Isa, k: int) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from autofusion.ir.mapped import resident
 from autofusion.kernels import BufferKind, KernelError, Memory, NotFinite, TensorView
 from autofusion_kernels_cpu.native.pool import Pool, clock_hertz
 
@@ -68,6 +69,8 @@ class Program:
         alone = pool.threads == 1 or all(step.workers == 1 for step in steps)
         self.pool = Pool(1) if alone else pool
         self._memory = memory
+        self._copies: list[np.ndarray] = []
+        """Of constants that are mapped from a file."""
         self._owners = np.repeat(np.arange(len(kernels)), [len(kernel.steps) for kernel in kernels])
         self._kernel_count = len(kernels)
         self._checks = [kernel.check for kernel in kernels if kernel.check is not None]
@@ -102,7 +105,10 @@ class Program:
 
     def _address(self, ref: Ref, position: int, memory: Memory) -> int:
         if isinstance(ref.source, np.ndarray):
-            return int(ref.source.ctypes.data) + ref.offset
+            array = resident(ref.source)
+            if array is not ref.source:
+                self._copies.append(array)
+            return int(array.ctypes.data) + ref.offset
         view = ref.source
         if view.buffer.kind is BufferKind.EXTERNAL:
             self._patches.append((position, view.buffer.slot, view.offset * view.type.dtype.itemsize + ref.offset))

@@ -11,6 +11,7 @@ from autofusion.kernels import BindContext, TensorView
 from autofusion_kernels_cpu.codegen.isa import Isa, isa_of
 from autofusion_kernels_cpu.native.kernel import Kernel, Source
 from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep, Ref
+from autofusion_kernels_cpu.packed import packed
 from autofusion_kernels_cpu.recurrent import cells, kernel
 from autofusion_kernels_cpu.recurrent.problem import Layer
 from autofusion_kernels_cpu.recurrent.schedule import projection_parts
@@ -115,15 +116,16 @@ class _Direction:
         view = self.inputs[index]
         assert view is not None
         array = view.buffer.array
-        key = ("recurrent", name, id(array), view.offset, self.direction, gates.start, gates.stop, self.isa.lanes)
-        entry = self.context.cache.get(key)
-        if entry is None:
+
+        def make() -> np.ndarray:
             matrix = self._constant(index)
             assert matrix is not None
             picked = matrix.reshape(self.layer.gates, self.layer.hidden, -1)[gates]
-            entry = array, _pack(picked, self.isa)
-            self.context.cache[key] = entry
-        return entry[1]
+            return _pack(picked, self.isa)
+
+        shape = view.shape, self.layer.gates, self.layer.hidden
+        how = (view.offset, *shape, self.direction, gates.start, gates.stop, self.isa.lanes)
+        return packed(self.context.cache, f"recurrent.{name}", array, how, make)
 
     def _bias(self) -> tuple[np.ndarray, np.ndarray]:
         """(what the projection starts from, what separate recurrent gates start from), each [gates, hidden]."""

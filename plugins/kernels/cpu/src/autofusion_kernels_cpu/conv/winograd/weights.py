@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from autofusion.kernels import BindContext
 from autofusion_kernels_cpu.conv.weights import aligned_zeros, flush_denormals
 from autofusion_kernels_cpu.conv.winograd.schedule import Plan
 from autofusion_kernels_cpu.conv.winograd.transforms import TAPS, transforms
+from autofusion_kernels_cpu.packed import packed
 
 # Columns of a matrix product that is too small for NumPy to wake threads for, which costs more than the product.
 _PIECE = 1024
@@ -15,12 +18,8 @@ _PIECE = 1024
 
 def transformed_weights(context: BindContext, weights: np.ndarray, plan: Plan, lanes: int) -> np.ndarray:
     """Transformed weights [group][plane][channel][lanes of the group]."""
-    key = ("conv.winograd", id(weights), lanes, plan.tile, plan.splits)
-    entry = context.cache.get(key)
-    if entry is None:
-        entry = context.cache.setdefault(key, (weights, _transformed(weights, plan, lanes)))
-    made: np.ndarray = entry[1]
-    return made
+    make = partial(_transformed, weights, plan, lanes)
+    return packed(context.cache, "conv.winograd", weights, (lanes, plan.tile, plan.splits), make)
 
 
 def _transformed(weights: np.ndarray, plan: Plan, lanes: int) -> np.ndarray:
