@@ -46,6 +46,7 @@ FAMILIES: Mapping[str, tuple[FusedKind, ...]] = {
     "reduction": (REDUCTION, SOFTMAX, LAYER_NORM),
     "pooling": (),
     "resize": (),
+    "sampling": (),
     "movement": (),
     "recurrent": (),
 }
