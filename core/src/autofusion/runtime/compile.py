@@ -14,7 +14,6 @@ from autofusion.faults import PLUGIN_FAULTS, require_own
 from autofusion.frontends.contract import LoadOptions
 from autofusion.fusion.rule_switches import Switches
 from autofusion.ir.graph import Graph
-from autofusion.ir.specialise import specialise
 from autofusion.kernels.target import Target
 from autofusion.offers.switches import KernelSwitches
 from autofusion.options import Options, from_environment, state
@@ -108,7 +107,7 @@ def compile(
     Switches(registry.rule_packs, chosen, graph)  # refuses unknown names while the graph still has all of them
     KernelSwitches(kernel_packs, chosen, graph)
     context = Context(registry.rule_packs, kernel_packs, target, CostModel(target), chosen, Plans.within(chosen))
-    session = Session(specialise(graph, {}, context.evaluate), context)
+    session = Session(context.specialise(graph, {}), context)
     if shapes is not None:
         session.prepare({name: tuple(shape) for name, shape in shapes.items()})
     elif static_key(session.graph) is not None:
