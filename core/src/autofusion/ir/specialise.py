@@ -6,7 +6,7 @@ constants, so that rules and kernels only ever see static shapes, and a dynamic 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from autofusion.errors import ShapeError
 from autofusion.ir import operators
 from autofusion.ir.graph import Graph, Node, Value, copy_node
 from autofusion.ir.infer import infer_node
+from autofusion.ir.operators import OpClass
 from autofusion.ir.types import TensorType, Type
 
 Evaluate = Callable[[Node, Sequence[np.ndarray | None]], Sequence[np.ndarray]]
@@ -42,8 +43,13 @@ class Budget:
                 self.left -= array.nbytes
 
 
-def specialise(graph: Graph, input_types: Mapping[str, Type], evaluate: Evaluate) -> Graph:
+def specialise(
+    graph: Graph, input_types: Mapping[str, Type], evaluate: Evaluate, unfolded: Collection[str] = ()
+) -> Graph:
     """Return a copy of ``graph`` whose inputs have ``input_types`` (missing ones keep theirs), inferred and folded.
+
+    Operators in ``unfolded`` are left as they are where only contractions read them: rules want to see what factors
+    are made from.
 
     Raises ShapeError if the types do not fit the graph.
     """
@@ -53,17 +59,22 @@ def specialise(graph: Graph, input_types: Mapping[str, Type], evaluate: Evaluate
     new.sort()
     budget = Budget(new)
     for node in new.nodes:
-        fold(new, node, evaluate, budget)
+        fold(new, node, evaluate, budget, unfolded)
     new.prune()
     new.sort()
     return new
 
 
-def fold(graph: Graph, node: Node, evaluate: Evaluate, budget: Budget) -> None:
+def fold(graph: Graph, node: Node, evaluate: Evaluate, budget: Budget, unfolded: Collection[str] = ()) -> None:
     """Infer the types of ``node``'s results, and replace them by constants where their data is known."""
     if node.op == "If" and _inline_if(graph, node, evaluate, budget):
         return
     infer_node(node, bodies=True, keep_bodies=True)
+    if node.op in unfolded and all(
+        not value.is_output and all(operators.op_class(user) is OpClass.CONTRACTION for user in value.consumers)
+        for value in node.outputs
+    ):
+        return
     data = _known(node, evaluate, budget)
     if data is not None:
         for value, array in zip(node.outputs, data, strict=True):

@@ -3,12 +3,23 @@
 from autofusion.kinds.attention import ATTENTION, AttentionKind, AttentionParts
 from autofusion.kinds.factors import MOVES, Factor, factor_of, scaled
 from autofusion.kinds.kind import ANY_KIND, FusedKind, find, operand_of, table
-from autofusion.kinds.standard import CONV, INTEGER_MATMUL, LAYER_NORM, MATMUL, POINTWISE, REDUCTION, SOFTMAX, STANDARD
+from autofusion.kinds.standard import (
+    CONV,
+    INTEGER_CONV,
+    INTEGER_MATMUL,
+    LAYER_NORM,
+    MATMUL,
+    POINTWISE,
+    REDUCTION,
+    SOFTMAX,
+    STANDARD,
+)
 
 __all__ = [
     "ANY_KIND",
     "ATTENTION",
     "CONV",
+    "INTEGER_CONV",
     "INTEGER_MATMUL",
     "LAYER_NORM",
     "MATMUL",

@@ -20,11 +20,22 @@ MATMUL = FusedKind(
     body="a matrix product, then any pointwise operators; its factors may be transposed and multiplied by a number",
     operands="the factors, and whatever broadcasts to the result",
 )
+_QUANTISERS = ("DequantizeLinear", "QuantizeLinear")
+INTEGER_CONV = FusedKind(
+    "integer_conv",
+    anchors=("ConvInteger",),
+    inner=_QUANTISERS,
+    body="a convolution of integers, then any pointwise operators, QuantizeLinear and DequantizeLinear with one scale "
+    "among them; it may make the result, and operands may be dequantised",
+    operands="weights; by channel, by channel and image, or of the result's shape",
+)
 INTEGER_MATMUL = FusedKind(
     "integer_matmul",
+    version="1.1",
     anchors=("MatMulInteger",),
-    inner=("QuantizeLinear",),
-    body="a product of integers, then any pointwise operators; a QuantizeLinear with one scale may make the result",
+    inner=_QUANTISERS,
+    body="a product of integers, then any pointwise operators, QuantizeLinear and DequantizeLinear with one scale "
+    "among them; it may make the result, and operands may be dequantised",
     operands="whatever broadcasts to the result",
 )
 SOFTMAX = FusedKind(
@@ -71,9 +82,11 @@ REDUCTION = FusedKind(
 )
 POINTWISE = FusedKind(
     "pointwise",
+    version="1.1",
+    inner=_QUANTISERS,
     classes=frozenset({OpClass.POINTWISE}),
-    body="pointwise operators over one shape",
+    body="pointwise operators over one shape, QuantizeLinear and DequantizeLinear with one scale among them",
     operands="whatever broadcasts to that shape",
 )
 
-STANDARD = (ATTENTION, CONV, INTEGER_MATMUL, LAYER_NORM, MATMUL, POINTWISE, REDUCTION, SOFTMAX)
+STANDARD = (ATTENTION, CONV, INTEGER_CONV, INTEGER_MATMUL, LAYER_NORM, MATMUL, POINTWISE, REDUCTION, SOFTMAX)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from autofusion.kinds import (
         ATTENTION,
         CONV,
+        INTEGER_CONV,
         INTEGER_MATMUL,
         LAYER_NORM,
         MATMUL,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     )
     from autofusion.refusal import Refusal
     from autofusion.rules.check import problems
-    from autofusion.rules.epilogue import Epilogue, any_broadcast, follow, is_short, joining, why_alone
+    from autofusion.rules.epilogue import Epilogue, any_broadcast, by_channel, follow, is_short, joining, why_alone
     from autofusion.rules.facts import (
         FLOATS,
         along_axis,
@@ -72,6 +73,7 @@ __all__ = [
     "BANDS",
     "CONV",
     "FLOATS",
+    "INTEGER_CONV",
     "INTEGER_MATMUL",
     "LAYER_NORM",
     "LIMIT",
@@ -110,6 +112,7 @@ __all__ = [
     "arrow",
     "axis_vector",
     "backward",
+    "by_channel",
     "const",
     "constant_hint",
     "either",

@@ -30,6 +30,12 @@ def any_broadcast(operand: tuple[int, ...], result: tuple[int, ...]) -> bool:
     return all(d in (1, r) for d, r in zip(reversed(operand), reversed(result), strict=False))
 
 
+def by_channel(operand: tuple[int, ...], result: tuple[int, ...]) -> bool:
+    """For kinds whose kernels index by channel: one number for each channel, or for each channel of each image."""
+    lead = len(result) - len(operand)
+    return all(d == 1 or (lead + i < 2 and d == result[lead + i]) for i, d in enumerate(operand))
+
+
 _SCALING = frozenset({"Div", "Mul", "Pow"})
 
 

@@ -96,11 +96,16 @@ Rule = RewriteRule | FuseRule
 
 @dataclass(frozen=True, slots=True)
 class RulePack:
-    """A named, versioned set of rules. Rule names begin with the pack's name: ``conv.epilogue``."""
+    """A named, versioned set of rules. Rule names begin with the pack's name: ``conv.epilogue``.
+
+    ``unfolded`` names operators on constants that the engine leaves to the pack where only contractions read them: its
+    rules look at them first, and fold what is left.
+    """
 
     name: str
     version: str
     rules: tuple[Rule, ...]
+    unfolded: frozenset[str] = frozenset()
 
     @property
     def kinds(self) -> tuple[FusedKind, ...]:

@@ -16,7 +16,6 @@ from autofusion.fusion.rule_switches import Switches
 from autofusion.ir.graph import Graph
 from autofusion.ir.mapped import mapped_files
 from autofusion.ir.shared import constants, share_constants
-from autofusion.ir.specialise import specialise
 from autofusion.kernels.target import Target
 from autofusion.offers.switches import KernelSwitches
 from autofusion.options import Options, from_environment, state
@@ -120,7 +119,7 @@ def compile(
         arguments = {**ends, "target": given_target, **options, **files}
         recipe = os.path.abspath(model), {n: v for n, v in arguments.items() if v is not None and v != ()}
     context = Context(registry.rule_packs, kernel_packs, target, CostModel(target), chosen, Plans.within(chosen))
-    session = Session(specialise(graph, {}, context.evaluate), context)
+    session = Session(context.specialise(graph, {}), context)
     session.recipe = recipe
     if shapes is not None:
         session.prepare({name: tuple(shape) for name, shape in shapes.items()})

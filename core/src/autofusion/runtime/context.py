@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,8 @@ from autofusion.fusion.recipe import Recipe
 from autofusion.ir.graph import Graph, Node
 from autofusion.ir.mapped import MappedFile
 from autofusion.ir.shared import share_constants
+from autofusion.ir.specialise import specialise
+from autofusion.ir.types import Type
 from autofusion.kernels.contract import BindContext, KernelPack
 from autofusion.kernels.evaluation import reference_pack, run_by_reference
 from autofusion.kernels.target import Target
@@ -24,6 +26,7 @@ from autofusion.offers.ask import Offers
 from autofusion.offers.guard import guarded
 from autofusion.offers.switches import KernelSwitches
 from autofusion.options import Options
+from autofusion.rules.level import Level
 from autofusion.rules.rule import RulePack
 from autofusion.runtime.plans import Plans
 
@@ -98,6 +101,11 @@ class Context:
     def evaluate(self, node: Node, inputs: Sequence[np.ndarray | None]) -> Sequence[np.ndarray]:
         """Run one node on constant operands by the reference kernels; raise PluginError if none are installed."""
         return run_by_reference(reference_pack(self.kernel_packs), node, inputs, self.bind_context)
+
+    def specialise(self, graph: Graph, input_types: Mapping[str, Type]) -> Graph:
+        """A copy of ``graph`` for these input types; what the rules want to see unfolded is, unless none is to run."""
+        rules = () if self.options.level is Level.OFF else self.rule_packs
+        return specialise(graph, input_types, self.evaluate, frozenset[str]().union(*(r.unfolded for r in rules)))
 
     def offers(self, *further: KernelPack) -> Offers:
         """For one graph: what the kernel packs, and ``further`` ones, offer."""

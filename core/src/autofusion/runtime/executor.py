@@ -15,7 +15,6 @@ from autofusion.fusion.ledger import Ledger
 from autofusion.ir.collector import collector_paused
 from autofusion.ir.graph import Graph
 from autofusion.ir.mapped import reading
-from autofusion.ir.specialise import specialise
 from autofusion.ir.types import TensorType, of_array
 from autofusion.lowering.lower import lower
 from autofusion.numerics import NotFinite, Numerics
@@ -218,7 +217,7 @@ class Executor:
 
     def _specialised(self, key: Key) -> Graph:
         types = {v.name: t for v, t in zip(self.graph.inputs, key, strict=True) if t is not None}
-        return specialise(self.graph, types, self._context.evaluate)
+        return self._context.specialise(self.graph, types)
 
 
 def _shown(key: Key) -> str:

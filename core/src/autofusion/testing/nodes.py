@@ -151,6 +151,9 @@ def _contractions() -> Iterator[NodeCase]:
         for bias in (None, _data((kernel[0],), seed=2)):
             operands = [_data(shape), _data(kernel, seed=1) / np.float32(3), *([] if bias is None else [bias])]
             yield node_case("Conv", operands, constants=[1, 2], **attrs)
+        for one, other in itertools.product((np.uint8, np.int8), repeat=2):
+            integers = [_data(shape, one), _data(kernel, other, 1), _data((), one, 2), _data((), other, 3)]
+            yield node_case("ConvInteger", integers, constants=[1, 2, 3], **attrs)
     yield node_case("Conv", [_data((1, 3, 5, 5)), _data((4, 3, 3, 3), seed=1)])
     upsampling: Sequence[dict[str, Any]] = (
         {"strides": [2, 2]},

@@ -18,6 +18,7 @@ from autofusion.ir.types import TensorType
 from autofusion.kernels import (
     ATTENTION,
     CONV,
+    INTEGER_CONV,
     INTEGER_MATMUL,
     LAYER_NORM,
     MATMUL,
@@ -41,6 +42,7 @@ FAMILIES: Mapping[str, tuple[FusedKind, ...]] = {
     "conv": (CONV,),
     "matmul": (MATMUL,),
     "integer": (INTEGER_MATMUL,),
+    "integer_conv": (INTEGER_CONV,),
     "attention": (ATTENTION,),
     "pointwise": (POINTWISE,),
     "reduction": (REDUCTION, SOFTMAX, LAYER_NORM),

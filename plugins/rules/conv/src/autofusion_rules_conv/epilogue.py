@@ -9,24 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autofusion.ir.graph import Node
-from autofusion.rules import CONV, FuseRule, Level, Refusal, Region, follow, is_short, why_alone
-
-
-def _indexable(operand: tuple[int, ...], result: tuple[int, ...]) -> bool:
-    """One number for each channel, or for each channel of each image."""
-    lead = len(result) - len(operand)
-    return all(d == 1 or (lead + i < 2 and d == result[lead + i]) for i, d in enumerate(operand))
+from autofusion.rules import CONV, FuseRule, Level, Refusal, Region, by_channel, follow, is_short, why_alone
 
 
 def _activation(anchor: Node) -> Iterator[Region | Refusal]:
-    epilogue = follow(anchor, _indexable)
+    epilogue = follow(anchor, by_channel)
     if epilogue is not None:
         yield from epilogue.regions(is_short)
         yield from why_alone(epilogue)
 
 
 def _epilogue(anchor: Node) -> Iterator[Region | Refusal]:
-    epilogue = follow(anchor, _indexable)
+    epilogue = follow(anchor, by_channel)
     if epilogue is not None:
         yield from epilogue.regions(lambda chain: not is_short(chain))
 

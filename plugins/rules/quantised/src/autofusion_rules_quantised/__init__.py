@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from autofusion.rules import RulePack
 
 known_failures = {
-    "test_never_worse[quantised.qlinear_matmul]": "the cost model prices the operator as a kernel would run it",
+    f"test_never_worse[quantised.{rule}]": "the cost model prices the operator as a kernel would run it"
+    for rule in ("qlinear_matmul", "qlinear_conv")
 }
 """For the conformance kit: standard tests that fail, and why."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from autofusion.rules import RulePack
-from autofusion_rules_quantised import integer_matmul, qlinear_matmul
+from autofusion_rules_quantised import conv, fold, pointwise, products, qlinear_matmul
 
 PACK = RulePack(
     name="quantised",
     version=version("autofusion-rules-quantised"),
-    rules=(*qlinear_matmul.RULES, *integer_matmul.RULES),
+    rules=(*qlinear_matmul.RULES, *conv.RULES, *fold.RULES, *products.RULES, *pointwise.RULES),
+    unfolded=frozenset({"DequantizeLinear"}),
 )

@@ -11,11 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from autofusion.ir.graph import Node, Value
-from autofusion.rules import Builder, Match, Refusal, RewriteRule, constant_hint, not_constant, op, var
+from autofusion.rules import Builder, Match, Refusal, RewriteRule, op, var
+from autofusion_rules_quantised.scales import MOST, SMALL, factors
 
 _SCALES = (1, 4, 6)
-_MOST = (2**31 - 1) // (255 * 255)
-"""Products of 8-bit integers less their zero points whose sum cannot leave 32 bits."""
 
 
 def _rewrite(match: Match, builder: Builder) -> list[Value] | Refusal:
@@ -25,7 +24,10 @@ def _rewrite(match: Match, builder: Builder) -> list[Value] | Refusal:
         return refusal
     a, _, a_zero, b, _, b_zero, _, y_zero = node.inputs
     assert a is not None and a.shape is not None
-    a_scale, b_scale, y_scale = (_scale(node, index) for index in _SCALES)
+    scales = factors(*(v for v in (node.inputs[i] for i in _SCALES) if v is not None), label=node.label)
+    if isinstance(scales, Refusal):
+        return scales
+    a_scale, b_scale, y_scale = scales
     rows = len(a.shape) > 1
     with np.errstate(all="ignore"):
         factor = _of_rows(a_scale, rows) * b_scale / _of_rows(y_scale, rows)
@@ -43,27 +45,14 @@ def _refusal(node: Node) -> Refusal | None:
     assert a is not None and y_zero is not None
     for value in (a, node.inputs[3], y_zero):
         assert value is not None
-        if value.dtype not in (np.uint8, np.int8):
+        if value.dtype not in SMALL:
             return Refusal(f"{node.label}: '{value.name}' is {value.type}, not of 8-bit integers", value)
-    for index in _SCALES:
-        scale = node.inputs[index]
-        assert scale is not None
-        if scale.const is None:
-            return Refusal(f"{node.label}: {not_constant(scale)}", scale, constant_hint(scale))
-        if scale.dtype != np.float32:
-            return Refusal(f"{node.label}: scale '{scale.name}' is {scale.type}, not float32", scale)
     if y_zero.shape not in ((), (1,)):
         return Refusal(f"{node.label}: '{y_zero.name}' is {y_zero.type}, not one zero point", y_zero)
     inner = a.shape[-1] if a.shape else None
-    if not isinstance(inner, int) or inner > _MOST:
-        return Refusal(f"{node.label}: its sums are of {inner} products, of which {_MOST} fit in 32 bits", a)
+    if not isinstance(inner, int) or inner > MOST:
+        return Refusal(f"{node.label}: its sums are of {inner} products, of which {MOST} fit in 32 bits", a)
     return None
-
-
-def _scale(node: Node, index: int) -> np.ndarray:
-    value = node.inputs[index]
-    assert value is not None and value.const is not None
-    return value.const.reshape(()) if value.const.size == 1 else value.const
 
 
 def _of_rows(scale: np.ndarray, rows: bool) -> np.ndarray:
