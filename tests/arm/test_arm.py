@@ -23,6 +23,9 @@ SAMPLE = ("test_conv_single_axes", "test_pooling")
 """Tests of kernels that take a minute under emulation; `pytest -m arm` runs them all, in an hour."""
 
 
+HOURS = {"test_cpu_conformance"}
+"""Left out: the conformance kit draws hundreds of graphs."""
+
 NOT_EMULATED = "not process_exits and not times_are"
 """Tests that start other programs, or that need a clock."""
 
@@ -57,7 +60,7 @@ def test_kernels(python: emulated.Emulated, tmp_path: Path, name: str) -> None:
     _pytest(python, tmp_path, KERNELS / f"{name}.py")
 
 
-@pytest.mark.parametrize("name", sorted({path.stem for path in KERNELS.glob("test_*.py")} - set(SAMPLE)))
+@pytest.mark.parametrize("name", sorted({path.stem for path in KERNELS.glob("test_*.py")} - {*SAMPLE, *HOURS}))
 @by_hand
 def test_other_kernels(python: emulated.Emulated, tmp_path: Path, name: str) -> None:
     _pytest(python, tmp_path, KERNELS / f"{name}.py")
