@@ -7,6 +7,9 @@ asked about it. What is spared is the search: matching everywhere, growing and p
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
 from autofusion.errors import AutofusionError
@@ -37,23 +40,35 @@ def follow(recipe: Recipe, graph: Graph, switches: Switches, options: Options) -
     """
     if options.level is Level.OFF:
         return graph
-    with collector_paused():
+    copy = rewritten(recipe, graph, switches)
+    nodes = {node.name: node for node in copy.nodes}
+    with collector_paused(), _faults_as_changes():
+        for fused in recipe.fused:
+            _fuse(fused, copy, nodes)
+        copy.sort()
+    return copy
+
+
+def rewritten(recipe: Recipe, graph: Graph, switches: Switches) -> Graph:
+    """A copy of ``graph`` with the rewrites of ``recipe`` applied, and nothing fused. Raises Changed."""
+    with collector_paused(), _faults_as_changes(), np.errstate(all="ignore"):
         copy = graph.copy()
         copy.prune()
         nodes = {node.name: node for node in copy.nodes}
-        try:
-            with np.errstate(all="ignore"):
-                for rewritten in recipe.rewritten:
-                    _rewrite(rewritten, copy, nodes, switches)
-            for fused in recipe.fused:
-                _fuse(fused, copy, nodes)
-            copy.sort()
-        except Changed:
-            raise
-        except PLUGIN_FAULTS as error:
-            require_own(error)
-            raise Changed(f"{type(error).__name__}: {error}") from error
+        for step in recipe.rewritten:
+            _rewrite(step, copy, nodes, switches)
     return copy
+
+
+@contextmanager
+def _faults_as_changes() -> Iterator[None]:
+    try:
+        yield
+    except Changed:
+        raise
+    except PLUGIN_FAULTS as error:
+        require_own(error)
+        raise Changed(f"{type(error).__name__}: {error}") from error
 
 
 def _rewrite(step: Rewritten, graph: Graph, nodes: dict[str, Node], switches: Switches) -> None:

@@ -251,14 +251,7 @@ class Graph:
 
     def constant(self, data: np.ndarray, name: str = "const") -> Value:
         """Make a constant value. The array is marked read-only: constants are shared, so nobody may edit them."""
-        array = np.asarray(data)
-        flags = array.flags
-        if not flags.c_contiguous:
-            array = array.copy(order="C")
-            flags = array.flags
-        if flags.writeable:
-            array = array.view()
-            array.flags.writeable = False
+        array = read_only(data)
         return Value(_unique(self._value_names, name), of_array(array), const=array)
 
     def node(
@@ -399,6 +392,19 @@ class Graph:
         for value, name in zip(self._outputs, self.output_names, strict=True):
             new.add_output(_mapped(value, values), name)
         return new, values
+
+
+def read_only(data: np.ndarray) -> np.ndarray:
+    """``data`` as constants have it: row-major, and nobody may write to it."""
+    array = np.asarray(data)
+    flags = array.flags
+    if not flags.c_contiguous:
+        array = array.copy(order="C")
+        flags = array.flags
+    if flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array
 
 
 def copy_node(node: Node, into: Graph, values: dict[Value, Value]) -> Node:

@@ -6,23 +6,16 @@ constants, so that rules and kernels only ever see static shapes, and a dynamic 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from autofusion.errors import ShapeError
-from autofusion.ir import operators
 from autofusion.ir.graph import Graph, Node, Value, copy_node
 from autofusion.ir.infer import infer_node
-from autofusion.ir.operators import OpClass
+from autofusion.ir.operators import OpClass, op_class
+from autofusion.ir.retype import FOLD_BYTES, Evaluate, Trace, may_fold, shape_of
 from autofusion.ir.types import TensorType, Type
-
-Evaluate = Callable[[Node, Sequence[np.ndarray | None]], Sequence[np.ndarray]]
-"""Runs one node on constant operands (the reference kernels do)."""
-
-FOLD_BYTES = 1 << 24
-"""A constant result larger than this, and larger than what it is made from, is computed at run time instead."""
-
 
 FOLD_RATIO, FOLD_FREE = 4, 1 << 28
 """All results of folding a graph together may have as many bytes as its constants times the first, or the second."""
@@ -44,56 +37,69 @@ class Budget:
 
 
 def specialise(
-    graph: Graph, input_types: Mapping[str, Type], evaluate: Evaluate, unfolded: Collection[str] = ()
+    graph: Graph,
+    input_types: Mapping[str, Type],
+    evaluate: Evaluate,
+    unfolded: Collection[str] = (),
+    trace: Trace | None = None,
 ) -> Graph:
     """Return a copy of ``graph`` whose inputs have ``input_types`` (missing ones keep theirs), inferred and folded.
 
     Operators in ``unfolded`` are left as they are where only contractions read them: rules want to see what factors
-    are made from.
+    are made from. ``trace`` takes down what was done, so that the copy can be given other sizes.
 
     Raises ShapeError if the types do not fit the graph.
     """
     new = graph.copy()
-    for value in new.inputs:
-        value.type = input_types.get(value.name, value.type)
     new.sort()
     budget = Budget(new)
+    if trace is not None:
+        trace.start(new.inputs, budget.left)
+    for value in new.inputs:
+        value.type = input_types.get(value.name, value.type)
     for node in new.nodes:
-        fold(new, node, evaluate, budget, unfolded)
+        fold(new, node, evaluate, budget, unfolded, trace)
     new.prune()
     new.sort()
     return new
 
 
-def fold(graph: Graph, node: Node, evaluate: Evaluate, budget: Budget, unfolded: Collection[str] = ()) -> None:
+def fold(
+    graph: Graph,
+    node: Node,
+    evaluate: Evaluate,
+    budget: Budget,
+    unfolded: Collection[str] = (),
+    trace: Trace | None = None,
+) -> None:
     """Infer the types of ``node``'s results, and replace them by constants where their data is known."""
-    if node.op == "If" and _inline_if(graph, node, evaluate, budget):
+    if node.op == "If" and _inline_if(graph, node, evaluate, budget, unfolded, trace):
         return
+    stated = [value.type for value in node.outputs]
     infer_node(node, bodies=True, keep_bodies=True)
     if node.op in unfolded and all(
-        not value.is_output and all(operators.op_class(user) is OpClass.CONTRACTION for user in value.consumers)
+        not value.is_output and all(op_class(user) is OpClass.CONTRACTION for user in value.consumers)
         for value in node.outputs
     ):
+        if trace is not None:
+            trace.note(node, stated, None, unfolded=True)
         return
     data = _known(node, evaluate, budget)
+    constants: list[tuple[int, Value]] = []
     if data is not None:
-        for value, array in zip(node.outputs, data, strict=True):
+        for index, (value, array) in enumerate(zip(node.outputs, data, strict=True)):
             if value.use_count:
-                graph.replace_uses(value, graph.constant(array, value.name))
+                constants.append((index, graph.constant(array, value.name)))
+                graph.replace_uses(value, constants[-1][1])
+    if trace is not None:
+        trace.note(node, stated, None if data is None else constants)
 
 
 def _known(node: Node, evaluate: Evaluate, budget: Budget) -> Sequence[np.ndarray] | None:
-    operator = operators.find(node.op)
-    if operator is None or not operator.deterministic or operator.subgraphs:
+    if not may_fold(node):
         return None
     if node.op in ("Shape", "Size"):
-        return _shape_of(node)
-    if not node.inputs or any(v is not None and v.const is None for v in node.inputs):
-        return None
-    if all(v is None for v in node.inputs):
-        return None
-    if any(not isinstance(v.type, TensorType) for v in node.outputs):
-        return None
+        return shape_of(node)
     made = sum(v.type.nbytes for v in node.outputs if isinstance(v.type, TensorType) and v.type.is_static)
     read = sum(v.const.nbytes for v in set(node.inputs) if v is not None and v.const is not None)
     if made > max(FOLD_BYTES, read) or made > budget.left:
@@ -104,25 +110,9 @@ def _known(node: Node, evaluate: Evaluate, budget: Budget) -> Sequence[np.ndarra
     return results
 
 
-def _shape_of(node: Node) -> list[np.ndarray] | None:
-    operand = node.inputs[0]
-    if operand is None or operand.shape is None:
-        return None
-    if node.op == "Shape":
-        rank = len(operand.shape)
-        low, high = _clamp(node.attr("start", 0), rank), _clamp(node.attr("end", rank), rank)
-        dims = operand.shape[low : max(low, high)]
-        return [np.array(dims, np.int64)] if all(isinstance(d, int) for d in dims) else None
-    if not all(isinstance(d, int) for d in operand.shape):
-        return None
-    return [np.array(np.prod(np.array(operand.shape, np.int64)), np.int64)]
-
-
-def _clamp(axis: int, rank: int) -> int:
-    return min(max(axis + rank if axis < 0 else axis, 0), rank)
-
-
-def _inline_if(graph: Graph, node: Node, evaluate: Evaluate, budget: Budget) -> bool:
+def _inline_if(
+    graph: Graph, node: Node, evaluate: Evaluate, budget: Budget, unfolded: Collection[str], trace: Trace | None
+) -> bool:
     """Replace an If with a constant condition by the branch it takes."""
     condition = node.inputs[0]
     if condition is None or condition.const is None:
@@ -134,8 +124,10 @@ def _inline_if(graph: Graph, node: Node, evaluate: Evaluate, budget: Budget) -> 
     results, made = inline(graph, taken, [c for c in captures if c is not None])
     for value, result in zip(node.outputs, results, strict=True):
         graph.replace_uses(value, result)
+    if trace is not None:
+        trace.note_branch(condition)
     for inner in made:
-        fold(graph, inner, evaluate, budget)
+        fold(graph, inner, evaluate, budget, unfolded, trace)
     return True
 
 

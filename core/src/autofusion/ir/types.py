@@ -7,7 +7,7 @@ is an unknown rank. Everything is immutable and compared by value.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
@@ -24,6 +24,17 @@ class TensorType:
 
     dtype: np.dtype
     shape: Shape | None
+    is_static: bool = field(init=False, repr=False, compare=False)
+    """True if every dim is an integer."""
+
+    def __post_init__(self) -> None:
+        shape = self.shape
+        static = shape is not None
+        for dim in shape or ():
+            if not isinstance(dim, int):
+                static = False
+                break
+        object.__setattr__(self, "is_static", static)
 
     @property
     def rank(self) -> int | None:
@@ -31,25 +42,10 @@ class TensorType:
         return None if self.shape is None else len(self.shape)
 
     @property
-    def is_static(self) -> bool:
-        """True if every dim is an integer."""
-        if self.shape is None:
-            return False
-        for dim in self.shape:
-            if not isinstance(dim, int):
-                return False
-        return True
-
-    @property
     def static_shape(self) -> tuple[int, ...]:
         """The shape as integers; raise ValueError if a dim is not known."""
-        shape = self.shape
-        if shape is not None:
-            for dim in shape:
-                if not isinstance(dim, int):
-                    break
-            else:
-                return cast("tuple[int, ...]", shape)
+        if self.is_static:
+            return cast("tuple[int, ...]", self.shape)
         raise ValueError(f"{self} is not static")
 
     @property

@@ -165,6 +165,7 @@ class BindContext:
 
 
 BindFunction = Callable[[BindContext, Sequence[TensorView | None], Sequence[TensorView]], Any]
+ResizeFunction = Callable[[], "Offer | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +179,13 @@ class Offer:
     ``inplace`` lists (result, operand) pairs that may share memory if the operand is not needed afterwards.
     ``bind`` gets the node's views and returns a PythonKernel, or an object of the pack's own that its ``assemble``
     understands. A result whose type is not static can only be made by a PythonKernel (its output views are absent).
+
+    ``resize`` makes new input shapes cheap: core has given other sizes to the types of the very node that was offered
+    for (of its body too), and calls it for the same kernel in the same layouts for the node as it is now. Ranks,
+    element types, attributes, constants, and dims of 0 or 1 are as they were. The answer must be what the pack would
+    offer if it were asked anew, or None if the kernel is not to be had for these sizes. Types change again once the
+    answer has been bound, so that nothing that ``bind`` returns may look at the node later. Without ``resize`` (the
+    default) the pack is asked anew.
     """
 
     kernel: str
@@ -188,6 +196,7 @@ class Offer:
     scratch: int = 0
     numerics: Numerics = Numerics.REASSOCIATED
     inplace: tuple[tuple[int, int], ...] = ()
+    resize: ResizeFunction | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,22 +25,26 @@ from autofusion.kernels.contract import (
 )
 from autofusion.lowering import memory
 from autofusion.lowering.concat import ConcatInPlace
-from autofusion.lowering.plan import REORDER, Border, OutputSpec, Plan, Step
+from autofusion.lowering.plan import REORDER, Border, OutputSpec, OwnGraph, Plan, Step
 from autofusion.lowering.select import Choice, Selector
 from autofusion.lowering.storage import Root, Stored, external_buffer, fresh
 from autofusion.lowering.views import Alias
 from autofusion.offers.ask import Offers
 
 
-def lower(graph: Graph, offers: Offers, choices: Mapping[Node, Choice] | None = None) -> Plan:
+def lower(
+    graph: Graph, offers: Offers, choices: Mapping[Node, Choice] | None = None, own_graph: OwnGraph | None = None
+) -> Plan:
     """Return the plan of ``graph`` (sorted, all operands static or run-time objects, results static or not), with the
-    kernels of ``choices``, which are made if they are not given.
+    kernels of ``choices``, which are made if they are not given. For ``own_graph`` see ``Plan``.
 
     Raises KernelError if no pack runs some node.
     """
     if choices is None:
         choices = Selector(graph, offers).run()
-    return _Lowering(graph, offers, choices).run()
+    plan = _Lowering(graph, offers, choices).run()
+    plan.own_graph = own_graph
+    return plan
 
 
 @dataclass(slots=True)
@@ -299,13 +303,13 @@ class _Lowering:
             if root.slot >= 0:
                 root.buffer = external_buffer(root)
         arena = [r for r in live if r.slot < 0 and r in owned]
-        offsets, size = memory.place([memory.request(r) for r in arena])
-        for root, offset in zip(arena, offsets, strict=True):
-            root.buffer = Buffer(BufferKind.ARENA, root.nbytes, offset=offset)
+        requests = [memory.request(r) for r in arena]
+        offsets, size = memory.place(requests)
         changes: dict[int, int] = {}
-        for root in arena:
-            changes[root.first] = changes.get(root.first, 0) + root.nbytes
-            changes[root.last + 1] = changes.get(root.last + 1, 0) - root.nbytes
+        for root, wanted, offset in zip(arena, requests, offsets, strict=True):
+            root.buffer = Buffer(BufferKind.ARENA, wanted.nbytes, offset=offset)
+            changes[wanted.first] = changes.get(wanted.first, 0) + wanted.nbytes
+            changes[wanted.last + 1] = changes.get(wanted.last + 1, 0) - wanted.nbytes
         alive = peak = 0
         for number in sorted(changes):
             alive += changes[number]

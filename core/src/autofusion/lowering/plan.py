@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,7 +13,7 @@ from autofusion.kernels.contract import KernelPack, Offer, TensorView
 from autofusion.offers.ask import PackRefusal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Step:
     """One kernel run. ``node`` is the graph's node, or a stand-in ``Reorder`` node that copies between layouts.
 
@@ -80,12 +81,20 @@ class Border:
                 array[(*lead, slice(self.shape[axis] - high, None))] = 0
 
 
+OwnGraph = Callable[[], tuple[Graph, Mapping[Node, Node]]]
+"""Makes the graph of a plan whose nodes have been given other sizes since, and says which node stands for which."""
+
+
 @dataclass(slots=True, eq=False)
 class Plan:
-    """``external`` are the types of the caller's arrays by slot: the static inputs first, then the outputs."""
+    """``external`` are the types of the caller's arrays by slot: the static inputs first, then the outputs.
 
-    graph: Graph
-    steps: list[Step]
+    Plans of several sizes may be lowered from one graph, which is given these sizes one after the other; then
+    ``own_graph`` makes the graph that a plan is of, once somebody looks at it.
+    """
+
+    lowered: Graph
+    lowered_steps: list[Step]
     external: list[Type]
     input_slots: list[int]
     """Slot of each graph input, or -1 if it is passed as an object."""
@@ -95,5 +104,33 @@ class Plan:
     """Largest number of bytes alive at once, before fragmentation and borders that are kept."""
     borders: tuple[Border, ...] = ()
     """Zeros that the arena must have before a run, and has after it."""
-    views: list[tuple[Node, str]] = field(default_factory=list)
-    """Nodes that cost nothing: (node, how)."""
+    lowered_views: list[tuple[Node, str]] = field(default_factory=list)
+    own_graph: OwnGraph | None = None
+
+    @property
+    def graph(self) -> Graph:
+        """The graph, with the sizes of this plan."""
+        self.settle()
+        return self.lowered
+
+    @property
+    def steps(self) -> list[Step]:
+        """The steps in order."""
+        self.settle()
+        return self.lowered_steps
+
+    @property
+    def views(self) -> list[tuple[Node, str]]:
+        """Nodes that cost nothing: (node, how)."""
+        self.settle()
+        return self.lowered_views
+
+    def settle(self) -> None:
+        """Let the graph and the steps have the sizes of this plan, and keep them."""
+        if self.own_graph is None:
+            return
+        graph, nodes = self.own_graph()
+        for step in self.lowered_steps:
+            step.node = nodes.get(step.node, step.node)
+        self.lowered_views = [(nodes.get(node, node), how) for node, how in self.lowered_views]
+        self.lowered, self.own_graph = graph, None

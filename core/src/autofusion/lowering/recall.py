@@ -6,7 +6,7 @@ does not make that offer for these sizes, the node is chosen for as if nothing w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autofusion.ir.graph import Graph, Node
@@ -60,21 +60,21 @@ def remember(choices: Mapping[Node, Choice]) -> dict[str, Chosen]:
 
 
 def _recalled(graph: Graph, offers: Offers, known: Mapping[str, Chosen]) -> dict[Node, Choice]:
-    blocks = sorted({block for pack in offers.packs for block in pack.blocks})
     found: dict[Node, Choice] = {}
     for node in graph.nodes:
         chosen = known.get(node.name)
-        candidate = None if chosen is None else _candidate(node, chosen, offers, blocks)
+        candidate = None if chosen is None else recall(node, chosen, offers)
         if chosen is not None and candidate is not None:
             found[node] = Choice(candidate, chosen.losers, chosen.refusals)
     return found
 
 
-def _candidate(node: Node, chosen: Chosen, offers: Offers, blocks: Sequence[int]) -> Candidate | None:
+def recall(node: Node, chosen: Chosen, offers: Offers) -> Candidate | None:
+    """What was chosen for ``node`` with other sizes, for its sizes of now; None if that is not to be had."""
     if chosen.pack:
         priced = offers.find(node, chosen.pack, chosen.matches)
         return None if priced is None else Candidate(*priced)
-    ways: list[Alias | ConcatInPlace] = [*aliases(node, blocks), *concats_in_place(node, blocks)]
+    ways: list[Alias | ConcatInPlace] = [*aliases(node, offers.blocks), *concats_in_place(node, offers.blocks)]
     for way in ways:
         if chosen.matches(way):
             return Candidate(None, way, 0.0)

@@ -7,7 +7,7 @@ priced as the traffic they cause, once for each (value, layout), since consumers
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from autofusion.errors import KernelError
@@ -43,10 +43,9 @@ class Choice:
 def candidates(node: Node, offers: Offers) -> tuple[list[Candidate], tuple[PackRefusal, ...]]:
     """Every way to run ``node``, cheapest first, and the refusals."""
     answer = offers.ask(node)
-    blocks = sorted({block for pack in offers.packs for block in pack.blocks})
     found = [Candidate(*priced) for priced in answer.offers]
-    found += [Candidate(None, alias, 0.0) for alias in aliases(node, blocks)]
-    found += [Candidate(None, concat, 0.0) for concat in concats_in_place(node, blocks)]
+    found += [Candidate(None, alias, 0.0) for alias in aliases(node, offers.blocks)]
+    found += [Candidate(None, concat, 0.0) for concat in concats_in_place(node, offers.blocks)]
     return sorted(found, key=lambda c: c.seconds), answer.refusals
 
 
@@ -58,9 +57,15 @@ _NOTHING: Mapping[Node, Choice] = {}
 
 
 class Selector:
-    """Chooses among what ``offers`` has for each node of one graph."""
+    """Chooses among what ``offers`` has for each node of one graph; ``asked`` is what packs get to see of a node."""
 
-    def __init__(self, graph: Graph, offers: Offers, known: Mapping[Node, Choice] = _NOTHING) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        offers: Offers,
+        known: Mapping[Node, Choice] = _NOTHING,
+        asked: Callable[[Node], Node] = lambda node: node,
+    ) -> None:
         self._nodes = graph.nodes
         self._known = known
         self._target = offers.target
@@ -72,7 +77,7 @@ class Selector:
             if node in known:
                 self._candidates[node] = [known[node].chosen]
             else:
-                self._candidates[node], self._refusals[node] = candidates(node, offers)
+                self._candidates[node], self._refusals[node] = candidates(asked(node), offers)
         missing = [node for node, found in self._candidates.items() if not found]
         if missing:
             raise KernelError(self._nothing_runs(missing))

@@ -35,6 +35,8 @@ class Root:
     shared: bool = False
     """More than one stored tensor lives here."""
     buffer: Buffer | None = None
+    _stored: tuple[int, ...] | None = None
+    """What ``stored_shape`` says, as long as the border stays."""
 
     def touch(self, step: int) -> None:
         """Extend the lifetime to ``step``."""
@@ -51,11 +53,17 @@ class Root:
         """Give the buffer at least this border."""
         if any(border):
             have = self.border or (0,) * len(border)
+            self._stored = None
             self.border = tuple(max(a, b) for a, b in zip(have, border, strict=True))
 
     @property
     def stored_shape(self) -> tuple[int, ...]:
         """Shape of the memory, border and padding lanes included."""
+        if self._stored is None:
+            self._stored = self._shape()
+        return self._stored
+
+    def _shape(self) -> tuple[int, ...]:
         shape = self.type.static_shape
         spatial = len(shape) - 2
         if self.layout.block:

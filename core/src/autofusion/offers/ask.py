@@ -73,6 +73,8 @@ class Offers:
         given = [guarded(pack) for pack in packs]
         self.packs: Sequence[GuardedPack] = sorted(given, key=lambda pack: pack.is_reference)
         """Reference packs last."""
+        self.blocks: Sequence[int] = sorted({block for pack in self.packs for block in pack.blocks})
+        """Channel blocks of all packs' layouts."""
         self.target, self.model = target, model
         self.switches = switches or KernelSwitches(self.packs, Options())
         self._asked: dict[Hashable, list[_Asked]] = {}
@@ -113,6 +115,24 @@ class Offers:
                 if wanted(offer) and self._refusal(pack, offer, node) is None:
                     return self._priced(pack, offer, node)
         return None
+
+    def resized(self, node: Node, offer: Offer, pack_name: str) -> PricedOffer | None:
+        """What the pack of that name makes of its ``offer`` for ``node`` now that its sizes have changed; None if it
+        has to be asked again.
+        """
+        for pack in self.packs:
+            new = pack.resized(offer, node) if pack.name == pack_name else None
+            if new is not None and self._refusal(pack, new, node) is None:
+                return PricedOffer(pack, new, self.price(node, new, pack))
+        return None
+
+    def offers_of(self, node: Node, pack_name: str) -> Sequence[Offer]:
+        """Everything that the pack of that name offers for this very node; empty if it refuses."""
+        for pack in self.packs:
+            answer = pack.offer(node, self.target) if pack.name == pack_name else ()
+            if answer and not isinstance(answer, Refusal):
+                return [pack.attributed(offer, node.label) for offer in answer]
+        return ()
 
     def _refusal(self, pack: GuardedPack, offer: Offer, node: Node) -> Refusal | None:
         return pack.quarantined(offer.kernel) or self.switches.refusal(pack, offer, node)

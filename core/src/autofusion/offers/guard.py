@@ -7,11 +7,11 @@ What was quarantined, and why, is logged, and explain shows it as a refusal.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 from autofusion.errors import InputError, KernelError
@@ -110,19 +110,41 @@ class GuardedPack:
         whose = f"it (version {self.version}) made an offer that "
         return found or Refusal("; ".join(whose + reason for reason in reasons) or "it offers nothing", node)
 
+    def resized(self, offer: Offer, node: Node) -> Offer | None:
+        """What the pack makes of its ``offer`` for ``node``, whose sizes have changed; None if it has to be asked."""
+        if offer.resize is None:
+            return None
+        try:
+            answer = offer.resize()
+        except PLUGIN_FAULTS as error:
+            require_own(error)
+            LOG.warning("pack '%s' %s raised in resize: %s", self.name, self.version, describe(error))
+            return None
+        if answer is None or _problem(answer, node) is not None:
+            return None
+        return self.attributed(answer, node.label)
+
     def attributed(self, offer: Offer, label: str) -> Offer:
         """``offer``, for the node ``label``: whatever its kernel does wrong is a KernelFailure."""
-        return offer if self.is_reference else dataclasses.replace(offer, bind=self._binder(offer, label))
+        if self.is_reference:
+            return offer
+        o, bind = offer, partial(self._bind, offer, label)
+        # Not by `dataclasses.replace`, which takes several times as long: this happens at every step of every plan.
+        return Offer(o.kernel, o.inputs, o.outputs, bind, o.seconds, o.scratch, o.numerics, o.inplace, o.resize)
 
-    def _binder(self, offer: Offer, label: str) -> Callable[..., Any]:
-        def bind(context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]) -> Any:
-            try:
-                kernel = offer.bind(context, inputs, outputs)
-            except PLUGIN_FAULTS as error:
-                self.fail(error, offer.kernel, label, " when bound")
-            return self._called(kernel, offer.kernel, label) if callable(kernel) else kernel
-
-        return bind
+    def _bind(
+        self,
+        offer: Offer,
+        label: str,
+        context: BindContext,
+        inputs: Sequence[TensorView | None],
+        outputs: Sequence[TensorView],
+    ) -> Any:
+        try:
+            kernel = offer.bind(context, inputs, outputs)
+        except PLUGIN_FAULTS as error:
+            self.fail(error, offer.kernel, label, " when bound")
+        return self._called(kernel, offer.kernel, label) if callable(kernel) else kernel
 
     def _called(self, kernel: PythonKernel, name: str, label: str) -> PythonKernel:
         def call(arrays: Sequence[Any]) -> Sequence[Any]:

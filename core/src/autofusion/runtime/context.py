@@ -16,6 +16,7 @@ from autofusion.fusion.optimise import optimise, prepare
 from autofusion.fusion.recipe import Recipe
 from autofusion.ir.graph import Graph, Node
 from autofusion.ir.mapped import MappedFile
+from autofusion.ir.retype import Trace
 from autofusion.ir.shared import share_constants
 from autofusion.ir.specialise import specialise
 from autofusion.ir.types import Type
@@ -102,10 +103,11 @@ class Context:
         """Run one node on constant operands by the reference kernels; raise PluginError if none are installed."""
         return run_by_reference(reference_pack(self.kernel_packs), node, inputs, self.bind_context)
 
-    def specialise(self, graph: Graph, input_types: Mapping[str, Type]) -> Graph:
+    def specialise(self, graph: Graph, input_types: Mapping[str, Type], trace: Trace | None = None) -> Graph:
         """A copy of ``graph`` for these input types; what the rules want to see unfolded is, unless none is to run."""
         rules = () if self.options.level is Level.OFF else self.rule_packs
-        return specialise(graph, input_types, self.evaluate, frozenset[str]().union(*(r.unfolded for r in rules)))
+        unfolded = frozenset[str]().union(*(r.unfolded for r in rules))
+        return specialise(graph, input_types, self.evaluate, unfolded, trace)
 
     def offers(self, *further: KernelPack) -> Offers:
         """For one graph: what the kernel packs, and ``further`` ones, offer."""

@@ -18,15 +18,22 @@ from autofusion.fusion.recipe import Recipe
 from autofusion.fusion.replay import Changed, Outline, difference, follow, outline
 from autofusion.fusion.rule_switches import Switches
 from autofusion.ir.graph import Graph, Node
+from autofusion.ir.retype import Trace
+from autofusion.ir.types import Type
+from autofusion.lowering.plan import OwnGraph
 from autofusion.lowering.recall import Chosen, choose, remember
 from autofusion.lowering.select import Choice
 from autofusion.offers.ask import Offers
 from autofusion.offers.guard import KernelFailure
 from autofusion.runtime.classes import Key, representative
 from autofusion.runtime.context import Context
+from autofusion.runtime.template import Template
 
 KEPT = 512
 """Decisions that are kept for one graph, each some kilobytes; others are made again."""
+
+TEMPLATES = 32
+"""Graphs of classes that are kept to be given other sizes; with more classes in use, some are made again."""
 
 Specialised = Callable[[Key], Graph]
 """The part of a graph that is planned first, specialised for input types."""
@@ -50,6 +57,8 @@ class Decided:
     ledger: Ledger
     choices: Mapping[Node, Choice]
     replayed: bool
+    own_graph: OwnGraph | None = None
+    """See ``lowering.plan.Plan``."""
 
 
 class Decider:
@@ -60,13 +69,37 @@ class Decider:
         self._switches = Switches(context.rule_packs, context.options)
         self._known: OrderedDict[Key, Decisions | str] = OrderedDict()
         """Input types -> what was decided for them, or why nothing could be."""
+        self._templates: OrderedDict[Key, Template] = OrderedDict()
+        """Input types that stand for a class -> its graph, once one of its sizes has been planned."""
 
     def forget(self) -> None:
         """Decide everything again: other kernels are to be had."""
         self._known.clear()
+        self._templates.clear()
 
-    def decide(self, key: Key, head: Graph, offers: Offers) -> Decided:
-        """Fuse ``head``, the graph specialised for ``key``, and choose its kernels. Raises KernelError."""
+    def resize(self, key: Key, offers: Offers) -> Decided | None:
+        """What ``decide`` says, from the graph of the class with other sizes; None where that takes more."""
+        standing = representative(self._graph, key)
+        template, known = self._templates.get(standing), self._known.get(standing)
+        if template is None or template.problem or not isinstance(known, Decisions):
+            return None
+        types = self._named(key)
+        try:
+            template.resize(types)
+            choices = template.choose(offers, known.choices)
+        except AutofusionError:
+            return None
+        ledger = self._taken_over(known, standing, key)
+        return Decided(template.graph, ledger, choices, replayed=True, own_graph=template.own_graph(types))
+
+    def _named(self, key: Key) -> dict[str, Type]:
+        return {v.name: t for v, t in zip(self._graph.inputs, key, strict=True) if t is not None}
+
+    def decide(self, key: Key, head: Graph, offers: Offers, trace: Trace | None = None) -> Decided:
+        """Fuse ``head``, the graph specialised for ``key``, and choose its kernels. Raises KernelError.
+
+        With ``trace``, ``head`` is given other sizes later: nobody else may keep it.
+        """
         standing = representative(self._graph, key)
         if self._context.options.memory_budget is not None:
             standing = key  # what keeps to a number of bytes for some sizes need not for others
@@ -77,7 +110,7 @@ class Decider:
             known = self._known.get(types)
             if isinstance(known, Decisions):
                 try:
-                    return self._follow(known, types, key, head, offers)
+                    return self._follow(known, types, key, head, offers, trace)
                 except Changed as changed:
                     reason = str(changed)
         decided, decisions = self._anew(head, offers)
@@ -115,19 +148,30 @@ class Decider:
         decisions = Decisions(outline(head), recipe, ledger, remember(choices))
         return Decided(fused, ledger, choices, replayed=False), decisions
 
-    def _follow(self, decisions: Decisions, standing: Key, key: Key, head: Graph, offers: Offers) -> Decided:
+    def _follow(
+        self, decisions: Decisions, standing: Key, key: Key, head: Graph, offers: Offers, trace: Trace | None
+    ) -> Decided:
         context = self._context
         other = difference(decisions.outline, outline(head))
         if other:
             raise Changed(other)
         fused = follow(decisions.recipe, head, self._switches, context.options)
-        choices = choose(fused, offers, decisions.choices)
-        ledger = decisions.ledger
-        if standing != key:
-            ledger = dataclasses.replace(
-                ledger, decided=[f"decided for {_shown(self._graph, standing)} and taken over for near sizes"]
+        if fused is head:
+            fused = head.copy()
+        if trace is not None and self._templates.get(standing) is None:
+            self._templates[standing] = Template(
+                head, trace, decisions.recipe, fused, self._switches, context.evaluate, context.plans.planning
             )
-        return Decided(fused, ledger, choices, replayed=True)
+            while len(self._templates) > TEMPLATES:
+                self._templates.popitem(last=False)
+        choices = choose(fused, offers, decisions.choices)
+        return Decided(fused, self._taken_over(decisions, standing, key), choices, replayed=True)
+
+    def _taken_over(self, decisions: Decisions, standing: Key, key: Key) -> Ledger:
+        if standing == key:
+            return decisions.ledger
+        said = f"decided for {_shown(self._graph, standing)} and taken over for near sizes"
+        return dataclasses.replace(decisions.ledger, decided=[said])
 
 
 def _shown(graph: Graph, key: Key) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from autofusion.fusion.ledger import Ledger
 from autofusion.ir.collector import collector_paused
 from autofusion.ir.graph import Graph
 from autofusion.ir.mapped import reading
+from autofusion.ir.retype import Trace
 from autofusion.ir.types import TensorType, of_array
 from autofusion.lowering.lower import lower
 from autofusion.numerics import NotFinite, Numerics
@@ -26,7 +28,7 @@ from autofusion.runtime.control import ControlPack
 from autofusion.runtime.decisions import Decider
 from autofusion.runtime.plans import DROPPED, LOG, Turns, touch
 from autofusion.runtime.runner import NODE_BYTES, PlanRunner
-from autofusion.runtime.split import Split, split
+from autofusion.runtime.split import Split, split, whole
 
 T = TypeVar("T")
 
@@ -37,17 +39,21 @@ class Stage:
 
     runner: PlanRunner
     ledger: Ledger
-    graph: Graph
-    """The specialised graph before fusion."""
+    specialised: Callable[[], Graph]
     split: Split
     tail: Executor | None
     used: int = 0
     """When it was last used, or ``plans.DROPPED``."""
 
     @property
+    def graph(self) -> Graph:
+        """The specialised graph before fusion."""
+        return self.specialised()
+
+    @property
     def nbytes(self) -> int:
         """Estimated bytes of the plan; activations are not counted."""
-        return self.runner.nbytes + NODE_BYTES * len(self.graph)
+        return self.runner.nbytes + NODE_BYTES * len(self.split.head)
 
     @property
     def arena(self) -> Arena:
@@ -205,19 +211,25 @@ class Executor:
 
     def _built(self, key: Key) -> Stage:
         context = self._context
-        graph = self._specialised(key)
-        parts = split(graph)
         offers = context.offers(ControlPack(context))
-        decided = self._decider.decide(key, parts.head, offers)
-        plan = lower(decided.graph, offers, decided.choices)
+        specialised = functools.cache(lambda: self._specialised(key))
+        decided = self._decider.resize(key, offers)
+        if decided is not None:
+            parts = whole(decided.graph)
+        else:
+            trace = Trace()
+            parts = split(self._specialised(key, trace))
+            repeatable = parts.tail is None and not trace.problem
+            decided = self._decider.decide(key, parts.head, offers, trace if repeatable else None)
+        plan = lower(decided.graph, offers, decided.choices, decided.own_graph)
         runner = PlanRunner(plan, context.bind_context, self._arenas.take(plan.arena_bytes))
         tail = None if parts.tail is None else Executor(parts.tail, context, self._arenas)
         context.plans.counters.replays += decided.replayed
-        return Stage(runner, decided.ledger, graph, parts, tail)
+        return Stage(runner, decided.ledger, specialised, parts, tail)
 
-    def _specialised(self, key: Key) -> Graph:
+    def _specialised(self, key: Key, trace: Trace | None = None) -> Graph:
         types = {v.name: t for v, t in zip(self.graph.inputs, key, strict=True) if t is not None}
-        return self._context.specialise(self.graph, types)
+        return self._context.specialise(self.graph, types, trace)
 
 
 def _shown(key: Key) -> str:

@@ -51,10 +51,11 @@ class PlanRunner:
         self._staged = [_staging(t) for t in plan.external]
         """Memory for the small ones of the caller's arrays, by slot; None for those that are used where they lie."""
         self._addresses = [0 if a is None else int(a.ctypes.data) for a in self._staged]
+        self._names = [value.name for value in plan.lowered.inputs]
         self._parts = self._bind(context)
         self.nbytes = (
-            NODE_BYTES * sum(map(_size, plan.graph.nodes))
-            + STEP_BYTES * len(plan.steps)
+            NODE_BYTES * sum(map(_size, plan.lowered.nodes))
+            + STEP_BYTES * len(plan.lowered_steps)
             + sum(a.nbytes for a in self._staged if a is not None)
             + sum(part.nbytes for part in self._parts)
         )
@@ -71,8 +72,9 @@ class PlanRunner:
             parts.append(_SegmentPart([s for s, _ in group], segment))
             group.clear()
 
-        for step in self.plan.steps:
-            kernel = step.offer.bind(replace(context, scratch=step.scratch), step.inputs, step.outputs)
+        for step in self.plan.lowered_steps:
+            own = context if step.scratch is None else replace(context, scratch=step.scratch)
+            kernel = step.offer.bind(own, step.inputs, step.outputs)
             if callable(kernel):
                 flush()
                 parts.append(_PythonPart(step, kernel, self.arena))
@@ -97,6 +99,7 @@ class PlanRunner:
     def run_timed(self, inputs: Sequence[Any]) -> tuple[list[Any], list[tuple[Step, float]]]:
         """Like ``run``; also return the seconds of every step, in order."""
         times: list[tuple[Step, float]] = []
+        self.plan.settle()
         with self.arena.lock:
             self.arena.hold(self.plan)
             run = self._start(inputs)
@@ -110,6 +113,7 @@ class PlanRunner:
         The same kernels run on the same memory, so the outputs are the same to the last bit.
         """
         first = 0
+        self.plan.settle()
         with self.arena.lock:
             self.arena.hold(self.plan)
             run = self._start(inputs)
@@ -123,9 +127,9 @@ class PlanRunner:
         objects: dict[str, Any] = {}
         arrays: list[Any] = self._staged.copy()
         addresses = self._addresses.copy()
-        for value, slot, given in zip(self.plan.graph.inputs, self.plan.input_slots, inputs, strict=True):
+        for name, slot, given in zip(self._names, self.plan.input_slots, inputs, strict=True):
             if slot < 0:
-                objects[value.name] = given
+                objects[name] = given
             elif arrays[slot] is None:
                 arrays[slot] = array = np.require(given, requirements=("C", "A"))
                 addresses[slot] = array.ctypes.data

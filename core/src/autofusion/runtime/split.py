@@ -26,6 +26,11 @@ class Split:
     outputs: tuple[tuple[bool, int], ...]
 
 
+def whole(graph: Graph) -> Split:
+    """All of ``graph`` as the head."""
+    return Split(graph, None, (), tuple((False, i) for i in range(len(graph.outputs))))
+
+
 def split(graph: Graph) -> Split:
     """Split ``graph``, inferred and sorted."""
     ready: set[Value] = set(graph.inputs)
@@ -39,7 +44,7 @@ def split(graph: Graph) -> Split:
         else:
             late.append(node)
     if not late:
-        return Split(graph, None, (), tuple((False, i) for i in range(len(graph.outputs))))
+        return whole(graph)
     head, tail = Graph(graph.name), Graph(f"{graph.name}.tail")
     head_values: dict[Value, Value] = {}
     for value in graph.inputs:

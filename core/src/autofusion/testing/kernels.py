@@ -24,6 +24,7 @@ from autofusion.testing import numbers
 from autofusion.testing.apply import run_node, this_target
 from autofusion.testing.bench import Bench
 from autofusion.testing.nodes import NodeCase, cases_in, fused_cases, node_case, ordinary_cases, unforeseen
+from autofusion.testing.sizes import Sized
 from autofusion.testing.standard import StandardTests
 
 APPROXIMATE = 2e-3
@@ -152,6 +153,19 @@ class KernelPackTests(StandardTests):
                 for offer in [] if isinstance(answer, Refusal) else answer:
                     self._compare(changed, offer, note=f" with {what}")
 
+    def test_resize(self, runs: str) -> None:
+        """An offer that says that it can be resized says of other sizes what the pack offers for them, and computes the
+        right numbers, also once the node has its old sizes again.
+        """
+        pack, target = self.kernel_pack(), this_target()
+        for case in self._offered().get(runs, []):
+            sized = Sized(case)
+            answer = pack.offer(sized.node, target)
+            for offer in [] if isinstance(answer, Refusal) else answer:
+                for size in sized.sizes() if offer.resize is not None else ():
+                    self._check_resize(sized, offer, {size: 2 * size + 1}, target)
+                    self._check_resize(sized, offer, {size: 3 * size}, target)
+
     # ---- layouts ----------------------------------------------------------------------------------------------------
 
     def test_layouts(self) -> None:
@@ -251,6 +265,30 @@ class KernelPackTests(StandardTests):
             said = numbers.difference(got, want, _tolerance(offer, np.asarray(want).dtype))
             assert not said, f"kernel '{offer.kernel}' on {case}{note}, result {number}: {said}"
 
+    def _check_resize(self, sized: Sized, offer: Offer, sizes: dict[int, int], target: Target) -> None:
+        other = sized.resize(sizes)
+        if other is None or offer.resize is None:
+            return
+        pack, resized = self.kernel_pack(), offer.resize()
+        answer = pack.offer(other.node, target)
+        anew = [
+            o
+            for o in ([] if isinstance(answer, Refusal) else answer)
+            if o.kernel == offer.kernel and _layouts(o) == _layouts(offer)
+        ]
+        if resized is not None and anew:
+            for field in ("kernel", "inputs", "outputs", "seconds", "scratch", "numerics", "inplace"):
+                found, wanted = getattr(resized, field), getattr(anew[0], field)
+                assert found == wanted, f"resized, kernel '{offer.kernel}' says {field} {found}, not {wanted}: {other}"
+            expected = run_node(other.node, list(other.arrays))
+            bench = Bench(pack, other, resized, target)
+            sized.restore()
+            for number, (got, want) in enumerate(zip(bench.run(other.arrays), expected, strict=True)):
+                said = numbers.difference(got, want, _tolerance(offer, np.asarray(want).dtype))
+                assert not said, f"resized, kernel '{offer.kernel}' on {other}, result {number}: {said}"
+        assert resized is None or anew, f"resized, kernel '{offer.kernel}' is offered, asked anew it is not: {other}"
+        sized.restore()
+
     def _together(self, case: NodeCase, offer: Offer, target: Target) -> None:
         data = [case.arrays, _others(case)]
         benches = [Bench(self.kernel_pack(), case, offer, target) for _ in data]
@@ -303,6 +341,10 @@ def _tolerance(offer: Offer, dtype: np.dtype) -> float:
         return 0.0
     least = APPROXIMATE if offer.numerics is Numerics.APPROXIMATE else 0.0
     return max(least, numbers.tolerance(dtype))
+
+
+def _layouts(offer: Offer) -> list[Layout | None]:
+    return [None if operand is None else operand.layout for operand in (*offer.inputs, *offer.outputs)]
 
 
 def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:

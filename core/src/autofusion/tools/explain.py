@@ -58,6 +58,7 @@ def as_data(session: Session, baseline: Session | None = None) -> dict[str, Any]
         "steps": [step_data(s) for s in steps],
         **_totals(session),
         **({} if baseline is None else {"before": {"steps": _step_count(baseline), **_totals(baseline)}}),
+        "sizes": list(ledger.decided),
         "memory_budget": session.context.options.memory_budget,
         "rule_seconds": dict(ledger.rule_seconds),
     }
@@ -121,6 +122,7 @@ def summary(session: Session, baseline: Session | None = None) -> list[str]:
     steps = [s for plan in plans(session) for s in plan.steps]
     told = ", ".join(f"{n} {v}" for v, n in counts.items() if n)
     lines = [f"verdicts: {told}" if told else "verdicts: none (no rule ran)"]
+    lines += [f"sizes: {said}" for said in session.ledger.decided]
     was = "" if baseline is None else f"{_step_count(baseline)} at level off -> "
     lines.append(f"steps: {was}{len(steps)}, of which {sum(s.is_reorder for s in steps)} layout changes")
     peak = words.size(peak_bytes(session))

@@ -11,6 +11,9 @@ from autofusion.kernels import renew_after_fork
 
 T = TypeVar("T")
 
+OVERHEAD = 4096
+"""Bytes of a key and of the small objects of a value, roughly."""
+
 
 class Kept(Generic[T]):
     """Values by key, of at most `limit` bytes; what was used least recently goes first. Thread-safe."""
@@ -33,7 +36,7 @@ class Kept(Generic[T]):
                 self._values.move_to_end(key)
                 return found[0]
         value = make()
-        nbytes = size(value)
+        nbytes = OVERHEAD + size(value)
         with self._lock:
             if key not in self._values:
                 self._values[key] = (value, nbytes)

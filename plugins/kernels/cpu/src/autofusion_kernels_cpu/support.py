@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
-from autofusion.kernels import Operand
+from autofusion.kernels import Offer, Operand, Refusal, Target
+
+P = TypeVar("P")
+
+
+def again(
+    problem: Callable[[], P | Refusal], offer: Callable[..., Offer | Refusal | None], *more: object
+) -> Offer | None:
+    """`offer(problem, *more)` for the sizes of now: what `Offer.resize` is bound to."""
+    found = problem()
+    answer = found if isinstance(found, Refusal) else offer(found, *more)
+    return answer if isinstance(answer, Offer) else None
+
+
+def anew(offers: Callable[[Node, Target], Sequence[Offer] | Refusal], node: Node, target: Target) -> Offer | None:
+    """The only one of `offers` for the sizes of now: what `Offer.resize` is bound to."""
+    answer = offers(node, target)
+    return None if isinstance(answer, Refusal) else answer[0]
 
 
 def static(node: Node, index: int) -> TensorType | None:

@@ -10,6 +10,7 @@ from autofusion_kernels_cpu.attention.bind import bind, scratch_bytes
 from autofusion_kernels_cpu.attention.problem import attention_of
 from autofusion_kernels_cpu.attention.schedule import estimate
 from autofusion_kernels_cpu.codegen.isa import isa_of
+from autofusion_kernels_cpu.support import anew
 
 
 def offers(node: Node, target: Target) -> list[Offer] | Refusal:
@@ -28,5 +29,6 @@ def offers(node: Node, target: Target) -> list[Offer] | Refusal:
             seconds=cost.seconds,
             scratch=target.threads * scratch_bytes(problem, isa),
             numerics=Numerics.REASSOCIATED,
+            resize=partial(anew, offers, node, target),
         )
     ]

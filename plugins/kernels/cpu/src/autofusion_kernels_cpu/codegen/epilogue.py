@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -63,6 +64,8 @@ class Epilogue:
     alpha: float = 1.0
     beta: float = 1.0
     c: GraphValue | None = None
+    kernels: dict[Any, Any] = field(default_factory=dict)
+    """Kernels with this epilogue by their structure: the code does not depend on sizes."""
 
     @property
     def nodes(self) -> tuple[Node, ...]:

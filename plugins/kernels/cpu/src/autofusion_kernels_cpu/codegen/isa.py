@@ -31,6 +31,10 @@ class Isa:
     cpu: str
     features: str
 
+    def __hash__(self) -> int:
+        """By the name alone: instruction sets are parts of the keys of most look-ups."""
+        return hash(self.name)
+
     @property
     def bytes(self) -> int:
         """Size of a vector in bytes."""

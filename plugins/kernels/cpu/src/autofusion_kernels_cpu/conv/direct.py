@@ -16,6 +16,7 @@ from autofusion_kernels_cpu.conv.schedule import cost
 from autofusion_kernels_cpu.conv.steps import Layer, step_data
 from autofusion_kernels_cpu.conv.variant import Variant, cycles_of
 from autofusion_kernels_cpu.native.program import NativeKernel, independent
+from autofusion_kernels_cpu.support import again
 
 MORE_BIAS = 8
 """Blocks after the bias that the widest group may read."""
@@ -52,7 +53,12 @@ def _offer(problem: ConvProblem, target: Target, variant: Variant) -> Offer:
         (Operand(layout, bordered=True),),
         partial(bind, problem, variant, workers),
         seconds=seconds,
+        resize=partial(again, problem.resized, _resized, target, variant),
     )
+
+
+def _resized(problem: ConvProblem, target: Target, variant: Variant) -> Offer | Refusal:
+    return offer_planar(problem, target) if variant is Variant.PLANAR else offer(problem, target)
 
 
 def bind(

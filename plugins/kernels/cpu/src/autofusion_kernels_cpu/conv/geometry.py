@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from autofusion.ir.graph import Node
@@ -55,6 +55,15 @@ class Geometry:
     axes: tuple[Axis, Axis, Axis]
     transposed: bool = False
     leading: int = 0
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        sizes = (self.batch, self.channels, self.filters, self.groups, self.rank, self.axes)
+        object.__setattr__(self, "_hash", hash((*sizes, self.transposed, self.leading)))
+
+    def __hash__(self) -> int:
+        """Computed once: a geometry is looked up many times."""
+        return self._hash
 
     @property
     def group_channels(self) -> int:
@@ -145,6 +154,21 @@ def transposed_reach(axis: Axis) -> tuple[int, int]:
             low = max(low, -shift)
             high = max(high, count - 1 + shift - (axis.size - 1))
     return low, high
+
+
+def resized(geometry: Geometry, node: Node) -> Geometry:
+    """What `geometry_of(node)` says once the node has other sizes than when it said `geometry`."""
+    if geometry.transposed or (node.attrs.get("auto_pad") or "NOTSET") != "NOTSET":
+        return geometry_of(node)  # where padding follows from the sizes
+    x = node.inputs[0]
+    assert x is not None
+    shape, out = x.tensor.static_shape, node.output.tensor.static_shape
+    g, missing = geometry, AXES - geometry.rank
+    axes = [
+        a if i < missing else Axis(shape[i - missing + 2], out[i - missing + 2], a.kernel, a.stride, a.dilation, a.low)
+        for i, a in enumerate(g.axes)
+    ]
+    return Geometry(shape[0], g.channels, g.filters, g.groups, g.rank, (axes[0], axes[1], axes[2]))
 
 
 def geometry_of(node: Node) -> Geometry:

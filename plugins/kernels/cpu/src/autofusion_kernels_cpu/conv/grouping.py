@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,6 +34,13 @@ class Grouping:
     channels: int
     masked: bool
     templates: dict[tuple[int, ...], np.ndarray] = field(default_factory=dict)
+    _summed: list[int] = field(default_factory=list)
+
+    def summed(self, tables: Sequence[np.ndarray]) -> int:
+        """Products in the longest sum of a group, whose tables differ from layer to layer in offsets only."""
+        if not self._summed:
+            self._summed.append(max(int(table[:, 1].sum()) for table in tables))
+        return self._summed[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,6 +27,7 @@ from autofusion_kernels_cpu.conv.steps import KEPT, Layer, LayerData, StepData
 from autofusion_kernels_cpu.conv.tasks import Planes, staged_task_data
 from autofusion_kernels_cpu.conv.variant import Variant, cycles_of
 from autofusion_kernels_cpu.native.program import NativeKernel, independent
+from autofusion_kernels_cpu.support import again
 
 # Share of the second-level cache for the lines of a block.
 _CACHE_SHARE = 0.125
@@ -82,6 +83,7 @@ def offer(problem: ConvProblem, target: Target) -> Offer | Refusal:
         (Operand(layout, bordered=True),),
         partial(bind, problem, workers),
         seconds=seconds,
+        resize=partial(again, problem.resized, offer, target),
         scratch=scratch_bytes(problem.geometry, target, workers),
     )
 

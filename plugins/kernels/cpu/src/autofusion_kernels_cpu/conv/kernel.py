@@ -83,6 +83,13 @@ def kernel(structure: Structure, epilogue: Epilogue) -> Kernel:
     """The convolution of this structure. Its data are (begin, end) of the tasks of each thread, and what they point to;
     these positions count int64 from the start of the data.
     """
+    known = epilogue.kernels.get(structure)
+    if known is None:
+        known = epilogue.kernels[structure] = _kernel(structure, epilogue)
+    return known
+
+
+def _kernel(structure: Structure, epilogue: Epilogue) -> Kernel:
     operands = names(epilogue.kinds)
     strides = [f"{name}.{s}" for name in operands for s in ("block", "row")]
     staged = structure.staged

@@ -32,6 +32,7 @@ from autofusion_kernels_cpu.conv.weights import FilterGroup, channel_runs, pack_
 from autofusion_kernels_cpu.native.kernel import Source
 from autofusion_kernels_cpu.native.program import NativeKernel
 from autofusion_kernels_cpu.packed import packed
+from autofusion_kernels_cpu.support import again
 
 _MOST_STORES = 8
 """Stores for each sum: beyond it, a block and a copy of it are cheaper."""
@@ -104,6 +105,7 @@ def offer(problem: ConvProblem, target: Target) -> Offer | Refusal:
         (Operand(),),
         partial(bind, problem, interleave, workers),
         seconds=seconds,
+        resize=partial(again, problem.resized, offer, target),
     )
 
 

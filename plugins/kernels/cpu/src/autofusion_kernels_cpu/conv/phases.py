@@ -35,11 +35,15 @@ class Phase:
 
     def input_offsets(self, strides: tuple[int, int, int]) -> np.ndarray:
         """The offset of each tap's input for strides along the axes, in order."""
-        depth, height, width = (
-            np.array([shift for _, shift in taps], np.int64) * stride
-            for taps, stride in zip(self.taps, strides, strict=True)
-        )
-        return (depth[:, None, None] + height[:, None] + width).ravel()
+        shifts = _shifts(self.taps)
+        return shifts @ np.array(strides)
+
+
+@functools.lru_cache(1024)
+def _shifts(taps: tuple[tuple[tuple[int, int], ...], ...]) -> np.ndarray:
+    """[taps, axes]: how far the input of each tap is shifted along the axes."""
+    axes = [np.array([shift for _, shift in each], np.int64) for each in taps]
+    return np.stack([each.ravel() for each in np.meshgrid(*axes, indexing="ij")], axis=1)
 
 
 @functools.lru_cache(1024)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from autofusion.ir.graph import Node, Value
 from autofusion.kernels import CONV, Layout, Operand, Refusal
 from autofusion_kernels_cpu.codegen.epilogue import Epilogue, OperandKind, epilogue_of
 from autofusion_kernels_cpu.codegen.region import body_of
-from autofusion_kernels_cpu.conv.geometry import AXES, Geometry, geometry_of
+from autofusion_kernels_cpu.conv.geometry import AXES, Geometry, geometry_of, resized
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,6 +25,15 @@ class ConvProblem:
     weights: np.ndarray
     bias: np.ndarray | None
     epilogue: Epilogue
+    wanted: dict[tuple[object, ...], tuple[Operand | None, ...]] = field(default_factory=dict)
+    """What `operands` has said, shared by the problems of all sizes."""
+
+    def resized(self) -> ConvProblem:
+        """The problem with the sizes that the node has now."""
+        geometry = resized(self.geometry, self.anchor)
+        return ConvProblem(
+            self.node, self.anchor, geometry, self.operand, self.weights, self.bias, self.epilogue, self.wanted
+        )
 
     @property
     def reads_input_twice(self) -> bool:
@@ -53,9 +62,14 @@ class ConvProblem:
         """What an offer wants of each operand: the input in `layout` with `border`, tensors of the epilogue as the
         result.
         """
+        key = (layout.block, border, result.block)
+        if key in self.wanted:
+            return self.wanted[key]
         wanted = {i: Operand(result) for i in self.result_operands}
         wanted[self.operand] = Operand(layout, border)
-        return tuple(None if v is None else wanted.get(i, Operand()) for i, v in enumerate(self.node.inputs))
+        made = tuple(None if v is None else wanted.get(i, Operand()) for i, v in enumerate(self.node.inputs))
+        self.wanted[key] = made
+        return made
 
 
 def conv_of(node: Node) -> ConvProblem | Refusal:
@@ -112,7 +126,8 @@ def _stored_bytes(value: Value | None, layout: Layout) -> int:
     """Bytes of a tensor, whole channel blocks included."""
     if value is None:
         return 0
-    shape = value.tensor.static_shape
-    if not layout.block or len(shape) < 3:
-        return value.tensor.nbytes
-    return value.tensor.nbytes // max(shape[1], 1) * -(-shape[1] // layout.block) * layout.block
+    type_ = value.tensor
+    shape, block = type_.static_shape, layout.block
+    if not block or len(shape) < 3 or shape[1] % block == 0:
+        return type_.nbytes
+    return type_.nbytes // max(shape[1], 1) * -(-shape[1] // block) * block

@@ -129,6 +129,8 @@ class Layer:
         if self.batch_is_row:
             return [Planes(np.zeros((1, len(self._strides)), np.int64), 1, g.batch)]
         merged, stride = self._merged(), 1 if g.transposed else g.axes[0].stride
+        if g.batch == 1 and len(self.phases) == 1 and (merged or self.phases[0].count)[0] == 1:
+            return [Planes(np.zeros((1, len(self._strides)), np.int64), *(merged or self.phases[0].count)[1:])]
         images = np.arange(g.batch)[:, None, None] * np.array([s.image for s in self._strides])
         made = []
         for phase in self.phases[:1] if self.phases_are_groups else self.phases:
@@ -211,7 +213,7 @@ class Layer:
             tiles = [cover(self.isa, vectors, each.pixels, structure.depthwise).tiles for each in planes]
             size = StepSize(
                 groups=len(groups),
-                group_floats=max(int(t[:, 1].sum()) for t in groups.tables) * vectors * self.isa.lanes,
+                group_floats=grouping.summed(groups.tables) * vectors * self.isa.lanes,
                 input_floats=g.batch * g.channels * math.prod(a.size for a in g.axes),
                 tiles=sum(map(operator.mul, rows, tiles)),
                 rows=sum(rows),

@@ -295,16 +295,18 @@ class _Writer:
 
     def finish(self, parts: Sequence[Array], lines: Array | None = None) -> Array:
         """Shares of the threads, tasks, tables, lines to copy: as int64, with positions from the start."""
-        tasks = np.concatenate(parts)
+        tasks = parts[0] if len(parts) == 1 else np.concatenate(parts)
         base, size = 2 * self._threads, len(self.column)
         tables_at = base + tasks.size
         tasks[:, self.column["table"]] += tables_at
-        tasks[:, self.column["stage"]] += tables_at + self._table_at[-1]
-        ends = base + np.cumsum([0, *(len(part) for part in parts)]) * size
-        shares = np.full((self._threads, 2), base, np.int64)
-        shares[: len(parts), 0], shares[: len(parts), 1] = ends[:-1], ends[1:]
-        made = [shares.ravel(), tasks.ravel(), *(table.ravel() for table in self._groups.tables)]
-        return np.concatenate(made if lines is None else [*made, lines.ravel()])
+        ends = [base, *(base + size * end for end in itertools.accumulate(map(len, parts)))]
+        shares = [place for pair in itertools.pairwise(ends) for place in pair]
+        shares += [base] * (base - len(shares))
+        made = [shares, tasks.ravel(), *(table.ravel() for table in self._groups.tables)]
+        if lines is not None:
+            tasks[:, self.column["stage"]] += tables_at + self._table_at[-1]
+            made.append(lines.ravel())
+        return np.concatenate(made)
 
 
 def _chunks(table: Array, most: int) -> list[tuple[int, int, int, int, int]]:

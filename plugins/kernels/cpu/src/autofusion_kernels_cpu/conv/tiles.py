@@ -8,7 +8,10 @@ any row length is covered by code that exists already.
 from __future__ import annotations
 
 import functools
+import itertools
 from dataclasses import dataclass
+
+import numpy as np
 
 from autofusion_kernels_cpu.codegen.isa import Isa
 
@@ -54,14 +57,11 @@ def cycles(isa: Isa, vectors: int, width: int, depthwise: int = 0) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """Tiles that cover a row: `counts` of each width, and the cycles of one k step of all of them."""
+    """Tiles that cover a row: `counts` of each width, `tiles` in all, and the cycles of one k step of all of them."""
 
     counts: tuple[int, ...]
     cycles: float
-
-    @property
-    def tiles(self) -> int:
-        return sum(self.counts)
+    tiles: int
 
 
 @functools.lru_cache(4096)
@@ -78,7 +78,7 @@ def cover(isa: Isa, vectors: int, pixels: int, depthwise: int = 0) -> Cover:
         width = best[length][1]
         counts[width] += 1
         length -= width
-    return Cover(tuple(counts.values()), total)
+    return Cover(tuple(counts.values()), total, sum(counts.values()))
 
 
 @functools.cache
@@ -104,17 +104,20 @@ def channel_groups(isa: Isa, blocks: int, pixels: int) -> tuple[int, ...]:
     choices = [v for v in (1, 2, 3, 4, 5, 6, _WIDE) if v <= blocks and widths(isa, v)]
     if pixels > 2:
         choices = [v for v in choices if v != _WIDE] or choices
-    cost = {v: cover(isa, v, pixels).cycles for v in choices}
-    best: tuple[float, tuple[int, ...]] | None = None
-    for main in choices:
-        for other in choices:
-            for rest in range(0, blocks // other + 1):
-                left = blocks - rest * other
-                if left % main or (rest and other == main):
-                    continue
-                price = left // main * cost[main] + rest * cost[other]
-                price *= 1.02 if rest else 1.0
-                if best is None or price < best[0] - 1e-9:
-                    best = (price, (main,) * (left // main) + (other,) * rest)
-    assert best is not None
-    return best[1]
+    cost = np.array([cover(isa, v, pixels).cycles for v in choices])
+    splits, counts, factors = _splits(blocks, tuple(choices))
+    prices = counts @ cost * factors
+    return splits[int(np.argmax(prices <= prices.min() + 1e-9))]
+
+
+@functools.lru_cache(256)
+def _splits(blocks: int, choices: tuple[int, ...]) -> tuple[list[tuple[int, ...]], np.ndarray, np.ndarray]:
+    """Every split into groups of one size or two, how many of each of `choices` it has, and by what it must pay."""
+    found: dict[tuple[int, ...], float] = {}
+    for main, other in itertools.product(choices, choices):
+        for rest in range(0, blocks // other + 1):
+            left = blocks - rest * other
+            if left % main == 0 and not (rest and other == main):
+                found.setdefault((main,) * (left // main) + (other,) * rest, 1.02 if rest else 1.0)
+    counts = [[split.count(v) for v in choices] for split in found]
+    return list(found), np.array(counts, np.float64), np.array(list(found.values()))

@@ -70,17 +70,29 @@ def cycles_of(isa: Isa, geometry: Geometry, variant: Variant) -> float:
         blocks = -(-geometry.filters // lanes)
         together = row_taps(geometry)
         return geometry.batch * rows * blocks * geometry.taps / together * cover(isa, 1, pixels, together).cycles
-    total = 0.0
     splits = splits_of(isa, geometry, variant, pixels)
-    groups = filter_groups(splits, lanes, geometry.filters, geometry.group_channels, geometry.group_filters)
-    for vectors, group in zip(splits, groups, strict=True):
+    lines = axes[0].kernel * axes[1].kernel if variant is Variant.PLANAR else 0
+    channels = (geometry.filters, geometry.group_channels, geometry.group_filters)
+    steps = _steps(splits, lanes, *channels, entries, lines)
+    return geometry.batch * rows * sum(cover(isa, vectors, pixels).cycles * count for vectors, count in steps)
+
+
+@functools.lru_cache(1024)
+def _steps(
+    splits: tuple[int, ...],
+    lanes: int,
+    filters: int,
+    group_channels: int,
+    group_filters: int,
+    entries: float,
+    lines: int,
+) -> tuple[tuple[int, float], ...]:
+    """(channel blocks of a group, k steps of a pixel of all groups of that size); `lines` of taps of a plain image."""
+    found: dict[int, float] = {}
+    for group in filter_groups(splits, lanes, filters, group_channels, group_filters):
         channels = group.last - group.first
-        runs = (
-            channels * axes[0].kernel * axes[1].kernel
-            if variant is Variant.PLANAR
-            else len(channel_runs(group, lanes)) * entries
-        )
+        runs = channels * lines if lines else len(channel_runs(group, lanes)) * entries
         # A table entry costs about four k steps' worth of loop and load latency.
-        steps = channels * entries + 2 * runs / max(vectors, 1)
-        total += cover(isa, vectors, pixels).cycles * steps
-    return geometry.batch * rows * total
+        steps = channels * entries + 2 * runs / max(group.vectors, 1)
+        found[group.vectors] = found.get(group.vectors, 0.0) + steps
+    return tuple(found.items())

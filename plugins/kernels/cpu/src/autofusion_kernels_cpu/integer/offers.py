@@ -13,6 +13,7 @@ from autofusion_kernels_cpu.integer.bind import bind, scratch_bytes
 from autofusion_kernels_cpu.integer.form import form_for
 from autofusion_kernels_cpu.integer.problem import integer_product_of
 from autofusion_kernels_cpu.integer.schedule import estimate
+from autofusion_kernels_cpu.support import anew
 
 
 def offers(node: Node, target: Target) -> list[Offer] | Refusal:
@@ -37,6 +38,7 @@ def _product(node: Node, target: Target) -> list[Offer] | Refusal:
             seconds=cost.seconds,
             scratch=scratch_bytes(problem, form, isa),
             numerics=problem.product.region.numerics,
+            resize=partial(anew, offers, node, target),
         )
     ]
 
@@ -56,5 +58,6 @@ def _quantise(node: Node, target: Target) -> list[Offer] | Refusal:
             seconds=cost.seconds,
             scratch=quantise.scratch_bytes(cost.workers),
             numerics=Numerics.EXACT,
+            resize=partial(anew, offers, node, target),
         )
     ]

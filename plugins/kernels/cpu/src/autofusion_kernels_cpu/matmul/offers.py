@@ -12,6 +12,7 @@ from autofusion_kernels_cpu.matmul.pack import padded_steps
 from autofusion_kernels_cpu.matmul.problem import product_of
 from autofusion_kernels_cpu.matmul.schedule import estimate
 from autofusion_kernels_cpu.matmul.tile import MAX_PANELS, panel_width
+from autofusion_kernels_cpu.support import anew
 
 
 def offers(node: Node, target: Target) -> list[Offer] | Refusal:
@@ -42,5 +43,6 @@ def offers(node: Node, target: Target) -> list[Offer] | Refusal:
             scratch=scratch,
             numerics=Numerics.REASSOCIATED,
             inplace=shared,
+            resize=partial(anew, offers, node, target),
         )
     ]

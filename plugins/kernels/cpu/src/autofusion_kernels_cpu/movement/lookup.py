@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from autofusion_kernels_cpu.estimate import roofline
 from autofusion_kernels_cpu.movement.kernel import ITEMS, move_function
 from autofusion_kernels_cpu.native.kernel import Kernel
 from autofusion_kernels_cpu.native.program import NativeKernel
-from autofusion_kernels_cpu.support import operands, result, static
+from autofusion_kernels_cpu.support import anew, operands, result, static
 
 PARAMS = ("outer", "count", "size", "run", "workers")
 NOTHING = np.iinfo(np.int64).min
@@ -82,7 +83,9 @@ def lookup_offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
         return NativeKernel((step,), _check(note, label, axis, size))
 
     seconds = max(estimate.seconds, out.nbytes / max(run, 1) * 4e-9 / target.threads)
-    return [Offer("gather.rows", operands(node, {}), (Operand(),), bind, seconds, numerics=Numerics.EXACT)]
+    resize = partial(anew, lookup_offers, node, target)
+    wanted = operands(node, {}), (Operand(),)
+    return [Offer("gather.rows", *wanted, bind, seconds, numerics=Numerics.EXACT, resize=resize)]
 
 
 def _check(note: np.ndarray, label: str, axis: int, size: int) -> Callable[[], None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
@@ -24,7 +25,7 @@ from autofusion_kernels_cpu.movement.operators import MOVEMENTS
 from autofusion_kernels_cpu.movement.problem import Movement, nominal_view
 from autofusion_kernels_cpu.movement.schedule import copy_seconds
 from autofusion_kernels_cpu.native.program import NativeKernel
-from autofusion_kernels_cpu.support import constant, operands, result, static
+from autofusion_kernels_cpu.support import again, constant, operands, result, static
 from autofusion_kernels_cpu.unsupported import Unsupported
 
 ITEMSIZES = (1, 2, 4, 8)
@@ -40,16 +41,15 @@ def offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
         return Refusal(f"it moves elements of type {type_.dtype}")
     if node.op == "Gather" and constant(node, 1) is None:
         return lookup_offers(node, target)
-    try:
-        movement = MOVEMENTS[node.op](node)
-    except Unsupported as no:
-        return no.refusal
+    movement = _movement(node)
+    if isinstance(movement, Refusal):
+        return movement
     made: list[Offer] = []
     refusals: list[Refusal] = []
     for source, out in movement.layouts:
         layouts = Layout(source * target.lanes), Layout(out * target.lanes)
         try:
-            offer = _offer(node, movement, layouts, [o for o in outs if o is not None], target)
+            offer = _offer(movement, node, layouts, target)
         except Unsupported as no:
             refusals.append(no.refusal)
             continue
@@ -62,10 +62,17 @@ def _can_block(type_: TensorType) -> bool:
     return 3 <= len(type_.static_shape) <= 5 and type_.dtype.kind == "f" and type_.dtype.itemsize == 4
 
 
-def _offer(
-    node: Node, movement: Movement, layouts: tuple[Layout, Layout], outs: Sequence[TensorType], target: Target
-) -> Offer | None:
+def _movement(node: Node) -> Movement | Refusal:
+    """What a node of static shapes moves, or why these kernels do not."""
+    try:
+        return MOVEMENTS[node.op](node)
+    except Unsupported as no:
+        return no.refusal
+
+
+def _offer(movement: Movement, node: Node, layouts: tuple[Layout, Layout], target: Target) -> Offer | None:
     source, out = layouts
+    outs = [value.tensor for value in node.outputs]
     # Constants always come plain; regions do not mind the mixture.
     variable = [i for i in movement.moved if constant(node, i) is None]
     moved = [static(node, i) for i in movement.moved]
@@ -87,7 +94,15 @@ def _offer(
         _bind(movement, name),
         seconds=copy_seconds(boxes, outs[0].dtype.itemsize, target),
         numerics=Numerics.EXACT,
+        resize=partial(_resized, node, layouts, target),
     )
+
+
+def _resized(node: Node, layouts: tuple[Layout, Layout], target: Target) -> Offer | None:
+    try:
+        return again(partial(_movement, node), _offer, node, layouts, target)
+    except Unsupported:
+        return None
 
 
 def _bind(movement: Movement, name: str) -> BindFunction:

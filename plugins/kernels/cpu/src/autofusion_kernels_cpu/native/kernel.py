@@ -15,7 +15,7 @@ import dataclasses
 import enum
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -43,11 +43,11 @@ class Kernel:
     buffers: tuple[str, ...]
     params: tuple[str, ...]
     emit: Callable[[Function], None]
+    structure: str = field(init=False)
+    """Equal for kernels of equal code, different for others."""
 
-    @property
-    def structure(self) -> str:
-        """Equal for kernels of equal code, different for others."""
-        return f"{self.name}|{self.detail}"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "structure", f"{self.name}|{self.detail}")
 
     @property
     def address(self) -> int:
@@ -87,7 +87,8 @@ class Kernel:
             raise self._mismatch("parameters", self.params, params)
         result = np.empty(count + len(data), np.int64)
         result[:count] = [params[name] for name in self.params]
-        result[count:] = data
+        if len(data):
+            result[count:] = data
         return result
 
     def _mismatch(self, what: str, expected: Sequence[str], found: Mapping[str, object]) -> KernelError:

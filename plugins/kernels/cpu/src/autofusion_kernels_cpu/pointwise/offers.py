@@ -10,6 +10,7 @@ from autofusion_kernels_cpu.codegen.isa import Isa, isa_of
 from autofusion_kernels_cpu.estimate import node_estimate
 from autofusion_kernels_cpu.pointwise.bind import bind
 from autofusion_kernels_cpu.pointwise.problem import Pointwise, pointwise_of
+from autofusion_kernels_cpu.support import again
 
 
 def offers(node: Node, target: Target) -> list[Offer] | Refusal:
@@ -18,17 +19,15 @@ def offers(node: Node, target: Target) -> list[Offer] | Refusal:
     if isinstance(problem, Refusal):
         return problem
     isa = isa_of(target)
-    found = [_offer(problem, PLAIN, target, isa)]
-    blocked = problem.blocked_operands()
-    if blocked is not None:
-        found.append(_offer(problem, Layout(isa.lanes), target, isa, blocked))
-    return found
+    found = [_offer(problem, layout, target, isa) for layout in (PLAIN, Layout(isa.lanes))]
+    return [offer for offer in found if offer is not None]
 
 
-def _offer(
-    problem: Pointwise, layout: Layout, target: Target, isa: Isa, in_blocks: frozenset[int] = frozenset()
-) -> Offer:
+def _offer(problem: Pointwise, layout: Layout, target: Target, isa: Isa) -> Offer | None:
     node, region = problem.node, problem.region
+    in_blocks = problem.blocked_operands() if layout.block else frozenset()
+    if in_blocks is None:
+        return None
     estimate = node_estimate(node, target)
     inputs = tuple(
         None if v is None else Operand(layout if i in in_blocks else PLAIN, strided=True)
@@ -50,4 +49,5 @@ def _offer(
         seconds=estimate.seconds,
         numerics=region.numerics,
         inplace=shared,
+        resize=partial(again, partial(pointwise_of, node), _offer, layout, target, isa),
     )

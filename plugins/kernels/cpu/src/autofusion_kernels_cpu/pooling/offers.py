@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from autofusion.ir.graph import Node
 from autofusion.kernels import Layout, Numerics, Offer, Operand, Refusal, Target
 from autofusion_kernels_cpu.pooling.bind import bind_blocked, bind_plain
 from autofusion_kernels_cpu.pooling.problem import Pooling, pooling_of
 from autofusion_kernels_cpu.pooling.schedule import blocked_estimate, plain_estimate
-from autofusion_kernels_cpu.support import operands
+from autofusion_kernels_cpu.support import again, operands
 
 
 def offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
@@ -29,6 +30,7 @@ def _blocked(problem: Pooling, target: Target) -> Offer:
         bind_blocked(problem, estimate.workers),
         seconds=estimate.seconds,
         numerics=_numerics(problem),
+        resize=partial(again, partial(pooling_of, problem.node), _blocked, target),
     )
 
 
@@ -41,6 +43,7 @@ def _plain(problem: Pooling, target: Target) -> Offer:
         bind_plain(problem, estimate.workers),
         seconds=estimate.seconds,
         numerics=_numerics(problem),
+        resize=partial(again, partial(pooling_of, problem.node), _plain, target),
     )
 
 

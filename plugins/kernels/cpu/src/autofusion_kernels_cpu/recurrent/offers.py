@@ -10,7 +10,7 @@ from autofusion.kernels import Offer, Operand, Refusal, Target
 from autofusion_kernels_cpu.recurrent.bind import bind
 from autofusion_kernels_cpu.recurrent.problem import layer_of
 from autofusion_kernels_cpu.recurrent.schedule import seconds
-from autofusion_kernels_cpu.support import operands
+from autofusion_kernels_cpu.support import anew, operands
 
 
 def offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
@@ -26,5 +26,6 @@ def offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
             partial(bind, layer),
             seconds=seconds(layer, target),
             scratch=layer.scratch["end"],
+            resize=partial(anew, offers, node, target),
         )
     ]

@@ -19,6 +19,7 @@ from autofusion_kernels_cpu.codegen.values import F32, Value
 from autofusion_kernels_cpu.estimate import node_estimate
 from autofusion_kernels_cpu.native.kernel import Kernel
 from autofusion_kernels_cpu.native.program import NativeKernel
+from autofusion_kernels_cpu.support import anew
 
 OPERATOR = "LRN"
 PARAMETERS = ("length", "channels", "plane", "below", "above", "scale", "beta", "bias")
@@ -41,6 +42,7 @@ def offers(node: Node, target: Target) -> list[Offer] | Refusal:
             bind=partial(_bind, node, isa_of(target), estimate.workers),
             seconds=estimate.seconds,
             numerics=Numerics.REASSOCIATED,
+            resize=partial(anew, offers, node, target),
         )
     ]
 

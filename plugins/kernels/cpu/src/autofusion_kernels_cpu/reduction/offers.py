@@ -10,6 +10,7 @@ from autofusion_kernels_cpu.codegen.isa import Isa, isa_of
 from autofusion_kernels_cpu.estimate import node_estimate
 from autofusion_kernels_cpu.reduction.bind import bind
 from autofusion_kernels_cpu.reduction.problem import Problem, problem_of
+from autofusion_kernels_cpu.support import again
 
 
 def offers(node: Node, target: Target) -> list[Offer] | Refusal:
@@ -18,19 +19,24 @@ def offers(node: Node, target: Target) -> list[Offer] | Refusal:
     if isinstance(problem, Refusal):
         return problem
     isa = isa_of(target)
-    found = [_offer(node, problem, PLAIN, PLAIN, isa, target)]
     blocked = Layout(isa.lanes)
-    if problem.is_blockable:
-        if problem.keeps_axes:
-            found.append(_offer(node, problem, blocked, blocked, isa, target))
-        one_a_channel = all(d == 1 for i, d in enumerate(problem.space) if i > 1 and i not in problem.axes)
-        if one_a_channel and not problem.full_results and not problem.row and problem.space[1] % isa.lanes == 0:
-            # The usual end of a convolutional network: whole blocks of totals are plain already.
-            found.append(_offer(node, problem, blocked, PLAIN, isa, target))
-    return found
+    ways = ((PLAIN, PLAIN), (blocked, blocked), (blocked, PLAIN))
+    found = [_offer(problem, node, layout, result, isa, target) for layout, result in ways]
+    return [offer for offer in found if offer is not None]
 
 
-def _offer(node: Node, problem: Problem, layout: Layout, result: Layout, isa: Isa, target: Target) -> Offer:
+def _fits(problem: Problem, result: Layout, isa: Isa) -> bool:
+    """True if channel-blocked operands can be reduced to a result of that layout."""
+    if not problem.is_blockable or result.block:
+        return problem.is_blockable and problem.keeps_axes
+    # The usual end of a convolutional network: whole blocks of totals are plain already.
+    one_a_channel = all(d == 1 for i, d in enumerate(problem.space) if i > 1 and i not in problem.axes)
+    return one_a_channel and not problem.full_results and not problem.row and problem.space[1] % isa.lanes == 0
+
+
+def _offer(problem: Problem, node: Node, layout: Layout, result: Layout, isa: Isa, target: Target) -> Offer | None:
+    if layout.block and not _fits(problem, result, isa):
+        return None
     estimate = node_estimate(node, target)
     blocked = {
         leaf.operand
@@ -49,6 +55,7 @@ def _offer(node: Node, problem: Problem, layout: Layout, result: Layout, isa: Is
         seconds=estimate.seconds,
         numerics=Numerics.REASSOCIATED,
         inplace=_inplace(problem),
+        resize=partial(again, partial(problem_of, node), _offer, node, layout, result, isa, target),
     )
 
 

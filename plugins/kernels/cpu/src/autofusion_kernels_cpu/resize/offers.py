@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from autofusion.kernels import Layout, Numerics, Offer, Operand, Refusal, Target
 from autofusion_kernels_cpu.resize.bind import bind_blocked, bind_plain
 from autofusion_kernels_cpu.resize.problem import Resizing, resizing_of
 from autofusion_kernels_cpu.resize.schedule import blocked_estimate, plain_estimate
-from autofusion_kernels_cpu.support import operands
+from autofusion_kernels_cpu.support import again, operands
 
 
 def offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
@@ -19,11 +20,13 @@ def offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
     problem = resizing_of(node)
     if isinstance(problem, Refusal):
         return problem
-    blockable = 3 <= len(problem.taps) <= 5 and problem.x.dtype == np.float32 and all(i >= 2 for i in problem.changed)
-    return [*([_blocked(problem, target)] if blockable else []), _plain(problem, target)]
+    blocked = _blocked(problem, target)
+    return [*(() if blocked is None else (blocked,)), _plain(problem, target)]
 
 
-def _blocked(problem: Resizing, target: Target) -> Offer:
+def _blocked(problem: Resizing, target: Target) -> Offer | None:
+    if not 3 <= len(problem.taps) <= 5 or problem.x.dtype != np.float32 or any(i < 2 for i in problem.changed):
+        return None
     layout, estimate = Layout(target.lanes), blocked_estimate(problem, target)
     return Offer(
         "resize.blocked",
@@ -32,6 +35,7 @@ def _blocked(problem: Resizing, target: Target) -> Offer:
         bind_blocked(problem, estimate.workers),
         seconds=estimate.seconds,
         numerics=_numerics(problem),
+        resize=partial(again, partial(resizing_of, problem.node), _blocked, target),
     )
 
 
@@ -44,6 +48,7 @@ def _plain(problem: Resizing, target: Target) -> Offer:
         bind_plain(problem, estimate.workers),
         seconds=estimate.seconds,
         numerics=_numerics(problem),
+        resize=partial(again, partial(resizing_of, problem.node), _plain, target),
     )
 
 

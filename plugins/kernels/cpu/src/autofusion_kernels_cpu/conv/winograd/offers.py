@@ -12,6 +12,7 @@ from autofusion_kernels_cpu.conv.winograd import schedule
 from autofusion_kernels_cpu.conv.winograd.bind import bind
 from autofusion_kernels_cpu.conv.winograd.layer import scratch_of
 from autofusion_kernels_cpu.conv.winograd.transforms import TAPS
+from autofusion_kernels_cpu.support import again
 
 
 def offer(problem: ConvProblem, target: Target, tile: int) -> Offer | Refusal:
@@ -29,6 +30,7 @@ def offer(problem: ConvProblem, target: Target, tile: int) -> Offer | Refusal:
         seconds=plan.seconds,
         scratch=4 * floats * plan.tile_threads * plan.filter_threads,
         numerics=Numerics.APPROXIMATE,
+        resize=partial(again, problem.resized, offer, target, tile),
     )
 
 
