@@ -13,6 +13,7 @@ from autofusion.errors import AutofusionError, ModelError, OptionError
 from autofusion.faults import PLUGIN_FAULTS, require_own
 from autofusion.frontends.contract import LoadOptions
 from autofusion.fusion.rule_switches import Switches
+from autofusion.ir.collector import collector_paused
 from autofusion.ir.graph import Graph
 from autofusion.ir.mapped import mapped_files
 from autofusion.ir.shared import constants, share_constants
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
 
+@collector_paused()
 def load(
     model: str | PathLike[str],
     *,
@@ -66,6 +68,7 @@ def load(
         raise ModelError(f"{who} failed on '{path}', which it should read or refuse: {describe(error)}") from error
 
 
+@collector_paused()
 def compile(
     model: str | PathLike[str] | Graph,
     *,
