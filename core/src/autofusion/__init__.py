@@ -34,5 +34,8 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         import importlib
 
-        return getattr(importlib.import_module(_LAZY[name]), name)
+        from autofusion.ir.collector import collector_paused
+
+        with collector_paused():  # a hundred modules
+            return getattr(importlib.import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'autofusion' has no attribute '{name}'")

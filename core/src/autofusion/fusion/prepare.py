@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 from autofusion.errors import PluginError, nearest
 from autofusion.ir import operators
-from autofusion.rules.pattern import Either, Op, Operand, Optional, Repeat
+from autofusion.rules.pattern import Either, Op, Operand, Optional, Repeat, children, walk
+
+
+def _once(count: Callable[[Operand], int]) -> Callable[[Operand], int]:
+    """``count`` with its answers kept: patterns share their parts, and rules share patterns."""
+    known: dict[int, tuple[Operand, int]] = {}
+
+    def counted(pattern: Operand) -> int:
+        entry = known.get(id(pattern))
+        if entry is None or entry[0] is not pattern:
+            entry = known[id(pattern)] = (pattern, count(pattern))
+        return entry[1]
+
+    return functools.wraps(count)(counted)
 
 
 def validate(pattern: Operand) -> None:
     """Refuse patterns that could never match: unknown attributes, a ``through`` past the operands."""
+    for part in walk(pattern):
+        _validate(part)
+
+
+def _validate(pattern: Operand) -> None:
     if isinstance(pattern, Op):
         if not pattern.ops:
             raise PluginError("a pattern node names no operator; use var() for any value")
@@ -28,22 +47,9 @@ def validate(pattern: Operand) -> None:
                 f"a pattern goes through operand {pattern.through} of {one_of(inner.ops)}, "
                 f"which has {len(inner.inputs)} operands there"
             )
-    for child in _children(pattern):
-        validate(child)
 
 
-def _children(pattern: Operand) -> tuple[Operand, ...]:
-    if isinstance(pattern, Op):
-        return pattern.inputs
-    if isinstance(pattern, Either):
-        return pattern.alternatives
-    if isinstance(pattern, Optional):
-        return (pattern.inner,)
-    if isinstance(pattern, Repeat):
-        return (pattern.step, pattern.base)
-    return ()
-
-
+@_once
 def least_nodes(pattern: Operand) -> int:
     """The least number of nodes that a match has."""
     if isinstance(pattern, Op):
@@ -59,20 +65,22 @@ def least_nodes(pattern: Operand) -> int:
     return 0
 
 
+@_once
 def most_nodes(pattern: Operand) -> int:
     """A number of nodes that no match exceeds."""
     if isinstance(pattern, Repeat):
         return pattern.high * most_nodes(pattern.step) + most_nodes(pattern.base)
     if isinstance(pattern, Either):
         return max(most_nodes(o) for o in pattern.alternatives)
-    return isinstance(pattern, Op) + sum(most_nodes(o) for o in _children(pattern))
+    return isinstance(pattern, Op) + sum(most_nodes(o) for o in children(pattern))
 
 
+@_once
 def longest_path(pattern: Operand) -> int:
     """The longest path of nodes."""
     if isinstance(pattern, Repeat):
         return pattern.high + longest_path(pattern.step) + longest_path(pattern.base)
-    return isinstance(pattern, Op) + max((longest_path(o) for o in _children(pattern)), default=0)
+    return isinstance(pattern, Op) + max((longest_path(o) for o in children(pattern)), default=0)
 
 
 def localised(step: Op, prefix: str, through: int) -> Op:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from autofusion.errors import AutofusionError, InputError
-from autofusion.ir.graph import Graph
+from autofusion.errors import InputError
 from autofusion.onnxruntime import errors
 from autofusion.onnxruntime.binding import IOBinding
 from autofusion.onnxruntime.fallback import Fallback
@@ -69,7 +66,7 @@ class InferenceSession:
 
     def _compile(self, source: str | bytes) -> None:
         try:
-            graph = _load(source)
+            graph = load(source)
             # The environment is the user's word, the options are the program's.
             options = merge(self._options.stated_options(), from_environment(os.environ))
             # Kept for as long as the session: what it looks like does not change when another runtime takes over.
@@ -273,21 +270,6 @@ class InferenceSession:
         for name in names:
             if name not in self._output_names:
                 raise errors.failure("InvalidArgument", f"Invalid output name:{name}")
-
-
-def _load(source: str | bytes) -> Graph:
-    if not isinstance(source, bytes):
-        return load(source)
-    if not source:
-        raise InputError("the model has no bytes")
-    # Frontends read files: external data lies beside them, and they tell formats apart by their content.
-    with tempfile.TemporaryDirectory(prefix="autofusion-") as folder:
-        path = Path(folder) / "model.onnx"
-        path.write_bytes(source)
-        try:
-            return load(path)
-        except AutofusionError as error:
-            raise type(error)(str(error).replace(f"'{path}'", "the model given as bytes")) from error
 
 
 def _array(name: str, value: Any, dtype: np.dtype | None) -> Any:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import importlib.metadata as metadata
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pluggy
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
 
 from autofusion._version import __version__
 from autofusion.errors import PluginError
@@ -63,10 +62,11 @@ def installed(groups: Iterable[str] = tuple(hookspecs.GROUPS)) -> list[Installed
     points = metadata.entry_points()  # reads every distribution, so once for all groups
     for group in groups:
         for point in points.select(group=group):
-            dist = point.dist
-            name = (dist.name if dist else "") or "unknown"
-            version, requires = (dist.version or "unknown", dist.requires or []) if dist else ("unknown", [])
-            found.append(Installed(group, point.name, canonicalize_name(name), version, tuple(requires), point))
+            data = point.dist.metadata if point.dist else None  # parsed anew each time that it is asked for
+            name, version = (data["Name"], data["Version"]) if data else ("", "")
+            requires = tuple(data.get_all("Requires-Dist") or ()) if data else ()
+            dist = canonical_name(name or "unknown")
+            found.append(Installed(group, point.name, dist, version or "unknown", requires, point))
     return sorted(found, key=lambda p: (p.group, p.name, p.dist))
 
 
@@ -128,10 +128,10 @@ def pinned(plugins: list[Installed], pins: Mapping[str, str] | None, records: li
     """The plugins whose distribution ``pins`` names in this version; all if there are none."""
     if pins is None:
         return plugins
-    wanted = {canonicalize_name(dist): version for dist, version in pins.items()}
+    wanted = {canonical_name(dist): version for dist, version in pins.items()}
     kept = []
     for plugin in plugins:
-        version = wanted.get(canonicalize_name(plugin.dist))
+        version = wanted.get(canonical_name(plugin.dist))
         if version == plugin.version:
             kept.append(plugin)
         else:
@@ -144,8 +144,8 @@ def _missing(kept: list[Installed], pins: Mapping[str, str] | None) -> list[Plug
     """A record for each pinned distribution that provides nothing here, not even a converter."""
     if not pins:
         return []
-    wanted: dict[str, str] = {canonicalize_name(dist): version for dist, version in pins.items()}
-    there: set[str] = {canonicalize_name(p.dist) for p in kept}
+    wanted: dict[str, str] = {canonical_name(dist): version for dist, version in pins.items()}
+    there: set[str] = {canonical_name(p.dist) for p in kept}
     there |= {p.dist for p in installed(converter_groups()) if wanted.get(p.dist) == p.version}
     detail = "pinned by the lock, not installed in that version"
     return [
@@ -172,15 +172,28 @@ def without_conflicts(plugins: list[Installed], records: list[PluginRecord]) -> 
     return kept
 
 
+def canonical_name(name: str) -> str:
+    """The one spelling of a distribution's name (PEP 503)."""
+    return re.sub("[-_.]+", "-", name).lower()
+
+
+_PLAIN = re.compile(r"([\w.-]+) *((?:(?:>=|<) *\d+(?:\.\d+)*(?:, *(?=[<>])|$))*)")
+
+
 def incompatible(requires: Iterable[str], version: str) -> Refusal | None:
     """Why a distribution with these requirements does not go with core ``version``, or None if it does."""
+    requires = list(requires)
+    if _plainly_compatible(requires, version):
+        return None
+    from packaging.requirements import InvalidRequirement, Requirement  # takes as long as reading a small model
+
     stated = False
     for text in requires:
         try:
             requirement = Requirement(text)
         except InvalidRequirement as error:
             return Refusal(f"its requirement '{text}' cannot be read: {error}")
-        if canonicalize_name(requirement.name) != "autofusion":
+        if canonical_name(requirement.name) != "autofusion":
             continue
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
@@ -191,6 +204,24 @@ def incompatible(requires: Iterable[str], version: str) -> Refusal | None:
         hint = f"its author should require a range that holds {version}"
         return Refusal(f"does not say which autofusion it needs; {hint}")
     return None
+
+
+def _plainly_compatible(requires: Iterable[str], version: str) -> bool:
+    """True if all requirements are ranges of plain releases, as nearly all are, and that of the core holds."""
+    plain = [_PLAIN.fullmatch(text) for text in requires]
+    if not re.fullmatch(r"\d+(\.\d+)*", version) or not all(plain):
+        return False
+    ranges = [match[2] for match in plain if match and canonical_name(match[1]) == "autofusion"]
+    limits = [limit for text in ranges for limit in re.findall(r"(>=|<) *([\d.]+)", text)]
+    found = _release(version)
+    return bool(ranges) and all((found >= _release(limit)) == (sign == ">=") for sign, limit in limits)
+
+
+def _release(version: str) -> list[int]:
+    numbers = [int(number) for number in version.split(".")]
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    return numbers
 
 
 def _manager() -> pluggy.PluginManager:

@@ -13,13 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import tomli_w
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
-
 from autofusion.errors import OptionError, PluginError, nearest
 from autofusion.plugins.digest import content_digest
-from autofusion.plugins.discovery import converter_groups, installed
+from autofusion.plugins.discovery import canonical_name, converter_groups, installed
 from autofusion.plugins.records import PluginRecord, Status
 
 VARIABLE = "AUTOFUSION_LOCK"
@@ -67,7 +63,7 @@ class Lock:
 
     def pin(self, dist: str) -> Pin | None:
         """The entry of a distribution."""
-        return next((p for p in self.pins if p.dist == canonicalize_name(dist)), None)
+        return next((p for p in self.pins if p.dist == canonical_name(dist)), None)
 
     def with_pin(self, pin: Pin) -> Lock:
         """The lock with another entry for that distribution."""
@@ -76,9 +72,9 @@ class Lock:
 
     def without(self, dist: str) -> Lock:
         """The lock without a distribution; raise OptionError if it does not name it."""
-        if self.pin(dist) is None or canonicalize_name(dist) == CORE:
+        if self.pin(dist) is None or canonical_name(dist) == CORE:
             raise OptionError(f"the lock '{self.path}' has no pack '{dist}' to remove{nearest(dist, self.versions)}")
-        return replace(self, pins=tuple(p for p in self.pins if p.dist != canonicalize_name(dist)))
+        return replace(self, pins=tuple(p for p in self.pins if p.dist != canonical_name(dist)))
 
     def differences(self) -> list[str]:
         """How this environment differs from the lock, each with what to do; empty if it does not."""
@@ -153,10 +149,12 @@ def provided(record: PluginRecord) -> str:
 
 def requirements(dist: str) -> dict[str, str]:
     """Versions of what the distribution requires outright (no extras) of other projects, as installed."""
+    from packaging.requirements import Requirement
+
     found = {}
     for text in metadata.requires(dist) or ():
         requirement = Requirement(text)
-        name = canonicalize_name(requirement.name)
+        name = canonical_name(requirement.name)
         extra = requirement.marker is not None and "extra" in str(requirement.marker)
         if extra or name == CORE or name.startswith(f"{CORE}-"):
             continue
@@ -200,7 +198,7 @@ def read(path: Path) -> Lock:
 
 def _pin(entry: Mapping[str, Any]) -> Pin:
     return Pin(
-        canonicalize_name(entry["dist"]),
+        canonical_name(entry["dist"]),
         str(entry["version"]),
         str(entry["digest"]),
         tuple(entry.get("provides", ())),
@@ -212,6 +210,8 @@ def _pin(entry: Mapping[str, Any]) -> Pin:
 
 def to_text(lock: Lock) -> str:
     """The lock as TOML, in an order that depends on its content only."""
+    import tomli_w
+
     packs = []
     for pin in sorted(lock.pins, key=lambda p: p.dist):
         entry: dict[str, Any] = {"dist": pin.dist, "version": pin.version, "digest": pin.digest}

@@ -69,7 +69,7 @@ def _rewrite_problems(rule: RewriteRule) -> Iterator[str]:
             yield from _op_problems(part)
     for name in sorted(values & nodes):
         yield f"uses '{name}' both for a value and for a node"
-    for kind, name in _names_read(rule.rewrite):
+    for kind, name in _names_read(rule.rewrite, values, nodes):
         bound = nodes if kind == "node" else values
         if name not in bound:
             yield f"reads the {kind} '{name}', which its pattern does not bind{nearest(name, bound)}"
@@ -115,14 +115,18 @@ def _kind_problems(kind: FusedKind, pack: RulePack) -> Iterator[str]:
             yield f"emits kind '{kind.name}', which {complaint}"
 
 
-def _names_read(function: Callable[..., Any]) -> Iterator[tuple[str, str]]:
-    """("value" or "node", name) for each ``match["x"]``, ``match.array("x")``, ``match.node("x")`` in ``function``.
+def _names_read(function: Callable[..., Any], values: set[str], nodes: set[str]) -> Iterator[tuple[str, str]]:
+    """("value" or "node", name) for each ``match["x"]``, ``match.array("x")``, ``match.node("x")`` in ``function``;
+    none where each text in it is one of the ``values``, and of the ``nodes`` if it asks for nodes: all is right then.
 
     Read off the byte code of the function itself, where the match is the first argument: a lambda has no source of its
     own. ``match.get`` is left alone, since it is meant for names that may be unbound.
     """
     code = getattr(function, "__code__", None)
     if code is None or not code.co_argcount:
+        return
+    texts = {text for text in code.co_consts if isinstance(text, str)} - {function.__doc__}
+    if texts <= (values & nodes if "node" in code.co_names else values):
         return
     match = code.co_varnames[0]
     steps = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "PRECALL", "PUSH_NULL")]

@@ -190,16 +190,25 @@ def roots_of(pattern: Operand) -> list[Op]:
 
 
 def walk(pattern: Operand) -> Iterator[Operand]:
-    """The pattern and everything inside it."""
-    yield pattern
-    inner: Sequence[Operand] = ()
+    """The pattern and everything inside it; a part that is used several times comes once."""
+    waiting, seen = [pattern], {id(pattern)}
+    while waiting:
+        part = waiting.pop()
+        yield part
+        for child in reversed(children(part)):
+            if id(child) not in seen:
+                seen.add(id(child))
+                waiting.append(child)
+
+
+def children(pattern: Operand) -> tuple[Operand, ...]:
+    """The patterns directly inside a pattern."""
     if isinstance(pattern, Op):
-        inner = pattern.inputs
-    elif isinstance(pattern, Either):
-        inner = pattern.alternatives
-    elif isinstance(pattern, Optional):
-        inner = (pattern.inner,)
-    elif isinstance(pattern, Repeat):
-        inner = (pattern.step, pattern.base)
-    for child in inner:
-        yield from walk(child)
+        return pattern.inputs
+    if isinstance(pattern, Either):
+        return pattern.alternatives
+    if isinstance(pattern, Optional):
+        return (pattern.inner,)
+    if isinstance(pattern, Repeat):
+        return (pattern.step, pattern.base)
+    return ()

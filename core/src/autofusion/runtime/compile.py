@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,9 @@ from autofusion.cost.model import CostModel
 from autofusion.errors import AutofusionError, ModelError, OptionError
 from autofusion.faults import PLUGIN_FAULTS, require_own
 from autofusion.frontends.contract import LoadOptions
+from autofusion.frontends.source import Source, as_file
 from autofusion.fusion.rule_switches import Switches
+from autofusion.ir.collector import collector_paused
 from autofusion.ir.graph import Graph
 from autofusion.ir.mapped import mapped_files
 from autofusion.ir.shared import constants, share_constants
@@ -31,8 +34,9 @@ if TYPE_CHECKING:
     from os import PathLike
 
 
+@collector_paused()
 def load(
-    model: str | PathLike[str],
+    model: Source,
     *,
     inputs: Sequence[str] = (),
     outputs: Sequence[str] = (),
@@ -43,17 +47,22 @@ def load(
 ) -> Graph:
     """Read a model file (or SavedModel directory) into a graph with the frontend that recognises it.
 
+    ``model`` is a path, or the model itself: bytes, a file object opened for bytes, a message as ``onnx.ModelProto``.
     ``inputs`` and ``outputs`` name values inside the model that are to be its ends. ``signature`` chooses one of a
     SavedModel. ``shapes`` (input name -> shape) only gives inputs a rank where the file leaves even that open.
     Raises ModelError if the file is broken, of an unknown kind, or uses what its frontend does not know.
     """
     registry = registry or default_registry()
-    path = Path(model)
+    options = LoadOptions(tuple(inputs), tuple(outputs), key, signature, dict(shapes or {}))
+    with as_file(model) as path:
+        return _load(path, options, registry)
+
+
+def _load(path: Path, options: LoadOptions, registry: Registry) -> Graph:
     frontend = registry.frontend_for(path)
     try:
         added = registry.converters(frontend.name)
-        options = LoadOptions(tuple(inputs), tuple(outputs), key, signature, dict(shapes or {}), added)
-        graph = frontend.load(path, options)
+        graph = frontend.load(path, dataclasses.replace(options, converters=added))
         share_constants(graph)
         for file in mapped_files(value.const for value in constants(graph) if value.const is not None):
             file.release()
@@ -66,8 +75,9 @@ def load(
         raise ModelError(f"{who} failed on '{path}', which it should read or refuse: {describe(error)}") from error
 
 
+@collector_paused()
 def compile(
-    model: str | PathLike[str] | Graph,
+    model: Source | Graph,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     inputs: Sequence[str] = (),
@@ -80,7 +90,7 @@ def compile(
     lock: str | PathLike[str] | None = None,
     **options: Any,
 ) -> Session:
-    """Compile a model and return its session.
+    """Compile a model (whatever ``load`` takes, or a graph) and return its session.
 
     ``shapes`` (input name -> shape) compiles for these shapes now; dims that the model leaves open and that are not
     stated are taken from the inputs of each run. ``inputs``, ``outputs``, ``key`` and ``signature``: see ``load``.
@@ -114,7 +124,7 @@ def compile(
     Switches(registry.rule_packs, chosen, graph)  # refuses unknown names while the graph still has all of them
     KernelSwitches(kernel_packs, chosen, graph)
     recipe = None
-    if not isinstance(model, Graph) and made_here:
+    if isinstance(model, str | os.PathLike) and made_here:
         files = {name: os.path.abspath(file) for name, file in (("config", config), ("lock", lock)) if file is not None}
         arguments = {**ends, "target": given_target, **options, **files}
         recipe = os.path.abspath(model), {n: v for n, v in arguments.items() if v is not None and v != ()}

@@ -9,14 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from packaging.utils import canonicalize_name
-
 from autofusion.cost.store import current
 from autofusion.errors import OptionError, PluginError, nearest
 from autofusion.files import write_text
 from autofusion.fusion.rule_switches import Switches
 from autofusion.options import SETTINGS, Options, merge, plain, state
 from autofusion.plugins.digest import content_digest
+from autofusion.plugins.discovery import canonical_name
 from autofusion.plugins.lock import CORE, Lock, Pin, provided, read, requirements, to_text
 from autofusion.plugins.records import Status
 from autofusion.plugins.registry import Registry
@@ -47,7 +46,7 @@ def write(
         for name in remove:
             lock = lock.without(name)
         for name in upgrade:
-            dist = canonicalize_name(name)
+            dist = canonical_name(name)
             if dist not in found:
                 raise OptionError(f"no pack '{name}' is installed{nearest(name, found)}")
             lock = lock.with_pin(found[dist])
@@ -131,7 +130,7 @@ def requirements_file(lock: Lock, wheels: Path) -> str:
     for file in sorted(wheels.iterdir()) if wheels.is_dir() else ():
         parts = file.name.removesuffix(".tar.gz").removesuffix(".whl").split("-")
         if len(parts) >= 2 and file.suffix in (".whl", ".gz"):
-            key = f"{canonicalize_name(parts[0])}=={parts[1]}"
+            key = f"{canonical_name(parts[0])}=={parts[1]}"
             found.setdefault(key, []).append(hashlib.sha256(file.read_bytes()).hexdigest())
     missing = [f"{name}=={version}" for name, version in wanted.items() if f"{name}=={version}" not in found]
     if missing:

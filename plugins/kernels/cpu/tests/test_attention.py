@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from autofusion.kernels import Refusal
-from autofusion_kernels_cpu.attention import offers
+from autofusion_kernels_cpu.attention.offers import offers
 from plugins.kernels.cpu.tests.fused_nodes import fused
 from plugins.kernels.cpu.tests.kernel_harness import check_node, target_for
 from plugins.kernels.cpu.tests.native_support import RUNNABLE

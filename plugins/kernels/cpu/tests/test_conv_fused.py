@@ -8,8 +8,9 @@ import pytest
 from autofusion.kernels import Numerics, Refusal
 from autofusion_kernels_cpu.codegen.epilogue import NO_EPILOGUE
 from autofusion_kernels_cpu.codegen.isa import NEON
-from autofusion_kernels_cpu.conv import offers, steps
+from autofusion_kernels_cpu.conv import steps
 from autofusion_kernels_cpu.conv.kernel import kernel as conv_kernel
+from autofusion_kernels_cpu.conv.offers import offers
 from autofusion_kernels_cpu.conv.products import Structure
 from autofusion_kernels_cpu.conv.schedule import Schedule, StepSize, schedule
 from autofusion_kernels_cpu.conv.tiles import channel_groups, cover, widths

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from autofusion.ir.types import of_array
-from autofusion_kernels_cpu.conv import offers
 from autofusion_kernels_cpu.conv.geometry import geometry_of
+from autofusion_kernels_cpu.conv.offers import offers
 from plugins.kernels.cpu.tests.conv_support import TOLERANCE, conv, conv_transpose, operands
 from plugins.kernels.cpu.tests.fused_nodes import fused
 from plugins.kernels.cpu.tests.kernel_harness import check, check_node, make_node

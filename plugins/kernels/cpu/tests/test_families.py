@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import subprocess
+import sys
 
 from autofusion.cost.detect import detect
+from autofusion.ir.graph import FUSED
 from autofusion.kernels import STANDARD
-from autofusion_kernels_cpu import attention, integer, matmul, pack, pointwise, reduction
+from autofusion_kernels_cpu import pack
 
 
 def test_stated_kinds_are_core_s() -> None:
@@ -14,17 +18,22 @@ def test_stated_kinds_are_core_s() -> None:
     assert sorted(stated, key=lambda kind: kind.name) == list(STANDARD)
 
 
-def test_every_family_is_a_package_that_answers() -> None:
-    families = pack.families()
-    assert list(families) == list(pack.FAMILIES)
-    assert {families[n] for n in ("attention", "integer", "matmul", "pointwise", "reduction")} == {
-        attention,
-        integer,
-        matmul,
-        pointwise,
-        reduction,
-    }
-    assert all(callable(family.offers) for family in families.values())
+def test_every_family_answers_for_its_kinds_and_operators() -> None:
+    for label, kinds in pack.FAMILIES.items():
+        family = importlib.import_module(f"autofusion_kernels_cpu.{label}")
+        answering = importlib.import_module(f"autofusion_kernels_cpu.{label}.offers").offers
+        names = [*family.OPERATORS, *(f"{FUSED}:{kind.name}" for kind in kinds)]
+        assert names and all(answering in pack.asked(name) for name in names)
+    assert pack.asked("NonZero") == ()
+
+
+def test_a_family_is_imported_when_it_is_asked() -> None:
+    code = (
+        "import sys, autofusion_kernels_cpu.pack as pack; pack.asked('Relu'); "
+        "print([n for n in pack.FAMILIES if f'autofusion_kernels_cpu.{n}.offers' in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['pointwise']"
 
 
 def test_machines_without_a_known_instruction_set_get_no_pack() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from autofusion.ir.types import of_array
 from autofusion.kernels import Refusal
-from autofusion_kernels_cpu.matmul import offers
+from autofusion_kernels_cpu.matmul.offers import offers
 from autofusion_kernels_cpu.matmul.tile import choose_rows, panels_for, vectors_of
 from plugins.kernels.cpu.tests.fused_nodes import fused
 from plugins.kernels.cpu.tests.kernel_harness import check, check_node, make_node, target_for

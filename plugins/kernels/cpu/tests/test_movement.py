@@ -8,7 +8,7 @@ import pytest
 from autofusion.errors import InputError
 from autofusion.ir.types import TensorType
 from autofusion.kernels import Refusal
-from autofusion_kernels_cpu.movement import offers
+from autofusion_kernels_cpu.movement.offers import offers
 from autofusion_kernels_cpu.native.jit import jit
 from plugins.kernels.cpu.tests.kernel_harness import check, check_node, make_node, target_for
 from plugins.kernels.cpu.tests.native_support import RUNNABLE, isa_named

@@ -8,7 +8,7 @@ import pytest
 from autofusion.ir.types import TensorType
 from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.native.jit import jit
-from autofusion_kernels_cpu.recurrent import offers
+from autofusion_kernels_cpu.recurrent.offers import offers
 from plugins.kernels.cpu.tests.kernel_harness import check, make_node, target_for
 from plugins.kernels.cpu.tests.native_support import RUNNABLE
 

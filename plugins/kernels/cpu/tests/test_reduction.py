@@ -7,7 +7,7 @@ import pytest
 
 from autofusion.ir.types import of_array
 from autofusion.kernels import Refusal
-from autofusion_kernels_cpu.reduction import offers
+from autofusion_kernels_cpu.reduction.offers import offers
 from autofusion_kernels_cpu.reduction.programs import REDUCTIONS
 from plugins.kernels.cpu.tests.fused_nodes import fused
 from plugins.kernels.cpu.tests.kernel_harness import check, check_node, make_node, target_for

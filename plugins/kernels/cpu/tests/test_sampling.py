@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autofusion_kernels_cpu.sampling import offers
+from autofusion_kernels_cpu.sampling.offers import offers
 from plugins.kernels.cpu.tests.kernel_harness import check
 from plugins.kernels.cpu.tests.native_support import RUNNABLE
 

@@ -1,8 +1,8 @@
 """The kernel pack: which family of kernels answers for a node, and how bound kernels become one native program.
 
-A family is a sub-package with `OPERATORS` (ordinary operators it runs) and `offers(node, target)`; the fused kinds that
-it implements are stated here, so that they can be listed without importing any generator. The pack knows nothing else
-of them.
+A family is a sub-package with `OPERATORS` (ordinary operators it runs) and a module `offers` with
+`offers(node, target)`, which is imported when a model has such an operator; the fused kinds that it implements are
+stated here, so that they can be listed without importing any generator. The pack knows nothing else of them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import functools
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
-from types import ModuleType
 
 from autofusion.ir.graph import FUSED, Node
 from autofusion.ir.types import TensorType
@@ -63,9 +62,21 @@ def supports(target: Target) -> bool:
 
 
 @functools.cache
-def families() -> Mapping[str, ModuleType]:
-    """The family packages by name, imported on first use."""
-    return {name: importlib.import_module(f"autofusion_kernels_cpu.{name}") for name in FAMILIES}
+def operators() -> Mapping[str, tuple[str, ...]]:
+    """The families that run an operator, or `FUSED:kind`."""
+    table: dict[str, tuple[str, ...]] = {}
+    for label, kinds in FAMILIES.items():
+        family = importlib.import_module(f"autofusion_kernels_cpu.{label}")
+        for name in (*family.OPERATORS, *(f"{FUSED}:{kind.name}" for kind in kinds)):
+            table[name] = (*table.get(name, ()), label)
+    return table
+
+
+@functools.cache
+def asked(key: str) -> tuple[Offers, ...]:
+    """What makes the offers for an operator, or `FUSED:kind`; imported on first use."""
+    labels = operators().get(key, ())
+    return tuple(importlib.import_module(f"autofusion_kernels_cpu.{label}.offers").offers for label in labels)
 
 
 class CpuPack:
@@ -81,19 +92,11 @@ class CpuPack:
     def __init__(self, target: Target) -> None:
         self.blocks: Sequence[int] = (ISAS[target.isa].lanes,)
 
-    @functools.cached_property
-    def _operators(self) -> Mapping[str, tuple[Offers, ...]]:
-        table: dict[str, tuple[Offers, ...]] = {}
-        for label, family in families().items():
-            for name in (*family.OPERATORS, *(f"{FUSED}:{kind.name}" for kind in FAMILIES[label])):
-                table[name] = (*table.get(name, ()), family.offers)
-        return table
-
     def offer(self, node: Node, target: Target) -> Sequence[Offer] | Refusal:
         """Offers of every family that knows the operator."""
         key = f"{FUSED}:{node.attrs['kind']}" if node.op == FUSED else node.op
-        asked = self._operators.get(key, ())
-        if not asked:
+        families = asked(key)
+        if not families:
             what = f"fused kind '{node.attrs['kind']}'" if node.op == FUSED else f"operator '{node.op}'"
             return Refusal(f"the pack has no kernel for {what}")
         if any(v is not None and not storable(v.type) for v in node.inputs) or not all(
@@ -102,7 +105,7 @@ class CpuPack:
             return Refusal("an operand or a result has no static shape")
         offers: list[Offer] = []
         reasons: list[str] = []
-        for family in asked:
+        for family in families:
             answer = family(node, target)
             if isinstance(answer, Refusal):
                 reasons.append(answer.reason)

@@ -31,6 +31,8 @@ from autofusion.rules import (
 
 CONVS = ("Conv", "ConvTranspose")
 LINEAR = (*CONVS, "Gemm", "MatMul")
+_PIECE = 1 << 16
+"""Elements that are looked at together: temporary arrays of all weights cost more than the arithmetic."""
 
 
 def layer() -> Operand:
@@ -157,14 +159,16 @@ def fitted(vector: np.ndarray, dtype: np.dtype, what: str, culprit: Node | Value
 
 
 def settle(data: np.ndarray) -> bool:
-    """Set the denormal elements to zero, in place; False if an element is not finite."""
-    magnitude = np.abs(data)
-    # Counting takes a third of the time of all() and any() for as few elements as there are channels.
-    if np.count_nonzero(magnitude <= _limit(data.dtype)) < data.size:
-        return False
-    denormal = magnitude < _smallest(data.dtype)
-    if np.count_nonzero(denormal):
-        data[denormal] = 0
+    """Set the denormal elements of contiguous ``data`` to zero, in place; False if an element is not finite."""
+    flat, largest, smallest = data.reshape(-1), _limit(data.dtype), _smallest(data.dtype)
+    magnitudes = np.empty(min(_PIECE, flat.size), flat.dtype)
+    for start in range(0, flat.size, _PIECE):
+        piece = flat[start : start + _PIECE]
+        magnitude = np.abs(piece, out=magnitudes[: piece.size])
+        if not magnitude.max() <= largest:  # NaN is the largest of all
+            return False
+        if magnitude.min() < smallest:
+            piece[magnitude < smallest] = 0
     return True
 
 

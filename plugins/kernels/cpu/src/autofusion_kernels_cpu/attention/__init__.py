@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from autofusion_kernels_cpu.attention.offers import offers
-
 OPERATORS: tuple[str, ...] = ()
 
-__all__ = ["OPERATORS", "offers"]
+__all__ = ["OPERATORS"]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from autofusion.kernels import CONV
-from autofusion_kernels_cpu.conv.offers import offers
 
 OPERATORS = CONV.anchors
 
-__all__ = ["OPERATORS", "offers"]
+__all__ = ["OPERATORS"]

@@ -154,10 +154,10 @@ def _blocks(
     _, height, width = g.axes
     # Rows of all images, cut where a thread's share or an image ends, and then as the cache wants it.
     total = g.batch * height.out
-    cuts = np.unique([*(total * t // layer.workers for t in range(layer.workers)), *range(0, total, height.out), total])
+    shares = [total * t // layer.workers for t in range(1, layer.workers + 1)]
+    cuts = sorted({0, *shares, *range(0, total, height.out), total})
     first = np.concatenate([np.arange(a, b, made.rows) for a, b in itertools.pairwise(cuts)])
     count = np.diff(np.append(first, total))
-    shares = np.array([total * (t + 1) // layer.workers for t in range(layer.workers)])
     part = np.searchsorted(shares, first, side="right")
     number, row = first // height.out, first % height.out
 

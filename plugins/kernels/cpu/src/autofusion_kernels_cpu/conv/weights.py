@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+_TINY = np.finfo(np.float32).tiny
+_PIECE = 1 << 16
+"""Elements that are looked at together: temporary arrays of all weights cost more than the arithmetic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +75,31 @@ def read(weights: np.ndarray) -> np.ndarray:
 
 def pack_blocked(weights: np.ndarray, groups: Sequence[FilterGroup], lanes: int, group_filters: int) -> np.ndarray:
     """Packed weights for blocked input (entries: channel run, then tap; k: channels of the run)."""
-    parts, size = [], 0
+    taps = weights.shape[2]
+    size = sum(group.vectors * (group.last - group.first) for group in groups) * lanes * taps
+    result = aligned_zeros(size)
+    start = 0
     for group in groups:
         own = dense(weights, group, lanes, group_filters)
-        for channel, count in channel_runs(group, lanes):
-            run = own[:, channel - group.first : channel - group.first + count]
-            parts.append(run.transpose(2, 1, 0).ravel())
-            size += parts[-1].size
-    return aligned_concatenation(parts, size)
+        width = len(own)
+        for first, count, channels in _even_runs(group, lanes):
+            part = own[:, first - group.first : first - group.first + count]
+            stop = start + count * taps * width
+            target = result[start:stop].reshape(count // channels, taps, channels, width)
+            target[...] = part.reshape(width, count // channels, channels, taps).transpose(1, 3, 2, 0)
+            start = stop
+    flush_denormals(result)
+    return result
+
+
+@functools.lru_cache(1024)
+def _even_runs(group: FilterGroup, lanes: int) -> tuple[tuple[int, int, int], ...]:
+    """The runs of ``channel_runs``, neighbours of one length together: first channel, channels, channels of a run."""
+    made = []
+    for length, runs in itertools.groupby(channel_runs(group, lanes), key=lambda run: run[1]):
+        own = list(runs)
+        made.append((own[0][0], length * len(own), length))
+    return tuple(made)
 
 
 def pack_planar(weights: np.ndarray, groups: Sequence[FilterGroup], lanes: int) -> np.ndarray:
@@ -120,10 +142,12 @@ def flush_denormals(values: np.ndarray) -> None:
     Weight decay leaves thousands of them in dead filters, and an FMA that meets one takes a hundred times as long. What
     they would have added to a sum is below the smallest normal number times the input.
     """
-    tiny = np.finfo(np.float32).tiny
-    denormal = np.abs(values) < tiny
-    denormal &= values != 0
-    values[denormal] = -0.0  # still a weight that is read
+    magnitudes = np.empty(min(_PIECE, values.size), np.float32)
+    for start in range(0, values.size, _PIECE):
+        piece = values[start : start + _PIECE]
+        magnitude = np.abs(piece, out=magnitudes[: piece.size])
+        if magnitude.min() < _TINY:
+            piece[(magnitude < _TINY) & (magnitude != 0)] = -0.0  # still a weight that is read
 
 
 def aligned_zeros(count: int) -> np.ndarray:

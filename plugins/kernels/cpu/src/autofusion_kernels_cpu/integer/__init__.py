@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from autofusion.kernels import INTEGER_MATMUL
-from autofusion_kernels_cpu.integer.offers import offers
 
 OPERATORS = ("DynamicQuantizeLinear", *INTEGER_MATMUL.anchors)
 
-__all__ = ["OPERATORS", "offers"]
+__all__ = ["OPERATORS"]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from autofusion.kernels import INTEGER_CONV
-from autofusion_kernels_cpu.integer_conv.offers import offers
 
 OPERATORS = INTEGER_CONV.anchors
 
-__all__ = ["OPERATORS", "offers"]
+__all__ = ["OPERATORS"]

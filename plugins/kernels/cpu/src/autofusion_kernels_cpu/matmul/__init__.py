@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from autofusion.kernels import MATMUL
-from autofusion_kernels_cpu.matmul.offers import offers
 
 OPERATORS = MATMUL.anchors
 
-__all__ = ["OPERATORS", "offers"]
+__all__ = ["OPERATORS"]

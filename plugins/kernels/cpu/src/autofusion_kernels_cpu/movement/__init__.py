@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from autofusion_kernels_cpu.movement.bind import between
-from autofusion_kernels_cpu.movement.offers import offers
 from autofusion_kernels_cpu.movement.operators import MOVEMENTS
 
 OPERATORS = tuple(MOVEMENTS)
 
-__all__ = ["OPERATORS", "between", "offers"]
+__all__ = ["OPERATORS"]

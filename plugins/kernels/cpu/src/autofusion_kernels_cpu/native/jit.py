@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -196,9 +197,13 @@ def generator_digest() -> bytes:
     """What equal structures make equal code by: the sources of these generators and of the operators they read."""
     digest = hashlib.sha256(np.__version__.encode())  # tables of coefficients are computed with it
     for root in (Path(__file__).parent.parent, Path(autofusion.ir.__file__).parent):
-        for path in sorted(root.rglob("*.py")):
-            source = path.read_bytes()
-            digest.update(f"{path.relative_to(root)}:{len(source)}:".encode() + source)
+        for folder, inner, names in os.walk(root):
+            inner.sort()
+            for name in sorted(name for name in names if name.endswith(".py")):
+                path = os.path.join(folder, name)
+                with open(path, "rb") as file:
+                    source = file.read()
+                digest.update(f"{os.path.relpath(path, root)}:{len(source)}:".encode() + source)
     return digest.digest()
 
 

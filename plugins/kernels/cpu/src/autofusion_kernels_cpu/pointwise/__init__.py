@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from autofusion_kernels_cpu.codegen.pointwise_ops import OPS
-from autofusion_kernels_cpu.pointwise.offers import offers
 
 OPERATORS = tuple(OPS)
 
-__all__ = ["OPERATORS", "offers"]
+__all__ = ["OPERATORS"]

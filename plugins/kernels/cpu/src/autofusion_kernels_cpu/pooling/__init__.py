@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from autofusion_kernels_cpu.pooling.offers import offers
 from autofusion_kernels_cpu.pooling.problem import KINDS
 
 OPERATORS = tuple(KINDS)
 
-__all__ = ["OPERATORS", "offers"]
+__all__ = ["OPERATORS"]

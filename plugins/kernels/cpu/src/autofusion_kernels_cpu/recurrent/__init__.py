@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from autofusion_kernels_cpu.recurrent.offers import offers
-
 OPERATORS = ("LSTM", "GRU", "RNN")
 
-__all__ = ["OPERATORS", "offers"]
+__all__ = ["OPERATORS"]

@@ -8,6 +8,7 @@ from autofusion.ir.graph import FUSED, Node
 from autofusion.kernels import PLAIN, Layout, Numerics, Offer, Operand, Refusal, Target
 from autofusion_kernels_cpu.codegen.isa import Isa, isa_of
 from autofusion_kernels_cpu.estimate import node_estimate
+from autofusion_kernels_cpu.reduction import lrn
 from autofusion_kernels_cpu.reduction.bind import bind
 from autofusion_kernels_cpu.reduction.problem import Problem, problem_of
 from autofusion_kernels_cpu.support import again
@@ -15,6 +16,8 @@ from autofusion_kernels_cpu.support import again
 
 def offers(node: Node, target: Target) -> list[Offer] | Refusal:
     """Offers on plain tensors, and on channel-blocked ones where only spatial axes are reduced."""
+    if node.op == lrn.OPERATOR:
+        return lrn.offers(node, target)
     problem = problem_of(node)
     if isinstance(problem, Refusal):
         return problem

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from autofusion_kernels_cpu.resize.offers import offers
-
 OPERATORS = ("Resize",)
 
-__all__ = ["OPERATORS", "offers"]
+__all__ = ["OPERATORS"]

@@ -152,10 +152,12 @@ def _pack(columns: np.ndarray, weight: np.ndarray) -> Taps:
     """
     rows = []
     for c, w in zip(columns, weight, strict=True):
-        unique, where = np.unique(c, return_inverse=True)
-        summed = np.bincount(where, w, len(unique))
+        # Not np.unique: it imports numpy.ma, which takes longer than most models' plans.
+        first = int(c.min())
+        used = np.flatnonzero(np.bincount(c - first))
+        summed = np.bincount(c - first, w)[used]
         kept = summed != 0
-        rows.append((unique[kept], summed[kept]) if kept.any() else (unique[:1], summed[:1]))
+        rows.append((used[kept] + first, summed[kept]) if kept.any() else (used[:1] + first, summed[:1]))
     count = max(len(c) for c, _ in rows)
     index, weights = np.zeros((len(rows), count), np.int64), np.zeros((len(rows), count))
     for i, (c, w) in enumerate(rows):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from autofusion_kernels_cpu.sampling.offers import OFFERS, offers
+OPERATORS = ("GridSample", "RoiAlign", "DeformConv", "Col2Im")
 
-OPERATORS = tuple(OFFERS)
-
-__all__ = ["OPERATORS", "offers"]
+__all__ = ["OPERATORS"]

@@ -12,8 +12,8 @@ from autofusion.ir.infer import infer_node
 from autofusion.ir.types import TensorType
 from autofusion.kernels import PLAIN, BindContext, Numerics, Offer, Operand, Refusal, Target, dense_strides
 from autofusion.kernels import TensorView as View
-from autofusion_kernels_cpu import matmul
 from autofusion_kernels_cpu.codegen.isa import isa_of
+from autofusion_kernels_cpu.matmul.offers import offers as product_offers
 from autofusion_kernels_cpu.native.kernel import Source
 from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep
 from autofusion_kernels_cpu.sampling import kernel
@@ -38,7 +38,7 @@ def deform_offer(node: Node, x: TensorType, y: TensorType, target: Target) -> Se
     count, points = math.prod(window), math.prod(y.static_shape[2:])
     columns = TensorType(_F32, (n * c * count * points,))
     product = _product(m // groups, per_group * count, points, len(node.inputs) > 3 and node.inputs[3] is not None)
-    products = matmul.offers(product, target)
+    products = product_offers(product, target)
     if isinstance(products, Refusal):
         return products
     (multiply,) = products
