@@ -30,6 +30,7 @@ KERNELS = {
     "copy gather": lambda isa: copies.gather_kernel(isa, 4),
     "copy elements": lambda isa: copies.element_kernel(isa, 1),
     "copy transpose": lambda isa: copies.transpose_kernel(isa, 4),
+    "copy transpose 1": lambda isa: copies.transpose_kernel(isa, 1),
     "copy transpose 8": lambda isa: copies.transpose_kernel(isa, 8),
     "gather rows": lambda isa: lookup_kernel(isa, 4),
     "project": lambda isa: recurrent.project(isa, 4),
