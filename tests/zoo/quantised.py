@@ -58,7 +58,8 @@ def save_quantised(source: Path, target: Path, recipe: str, inputs: Mapping[str,
     chosen = RECIPES[recipe]
     with tempfile.TemporaryDirectory() as folder:
         prepared = Path(folder, "prepared.onnx")
-        quant_pre_process(str(source), str(prepared), skip_symbolic_shape=True)
+        raised = _raised(source, Path(folder, "raised.onnx"))
+        quant_pre_process(str(raised), str(prepared), skip_symbolic_shape=True)
         quantize_static(
             str(prepared),
             str(target),
@@ -68,6 +69,19 @@ def save_quantised(source: Path, target: Path, recipe: str, inputs: Mapping[str,
             weight_type=QuantType[chosen.weights],
             per_channel=chosen.per_channel,
         )
+    return target
+
+
+def _raised(source: Path, target: Path) -> Path:
+    """The model in an operator set that knows scales of channels, which came with number 13."""
+    import onnx
+    from onnx import version_converter
+
+    model = onnx.load(source)
+    own = next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
+    if own >= 13:
+        return source
+    onnx.save(version_converter.convert_version(model, 13), target)
     return target
 
 

@@ -177,11 +177,11 @@ def test_words_on_a_machine_that_multiplies_bytes(isa):
     node = make_node("ConvInteger", [x, w, zero], {"pads": [1, 1, 1, 1]}, constants=[1, 2])
     infer_node(node)
     target = target_for(isa, 2)
-    (offer,) = offers(node, target)
+    offer = offers(node, target)[0]
     problem = integer_conv_of(node)
     assert not isinstance(problem, Refusal), problem
     words = dataclasses.replace(
-        offer, bind=lambda *views: bind(problem, Form.WORDS, isa_named(isa), 2, *views), scratch=1 << 16
+        offer, bind=lambda *views: bind(problem, Form.WORDS, False, isa_named(isa), 2, *views), scratch=1 << 16
     )
     np.testing.assert_array_equal(
         run_offer(node, words, [x, w, zero], target)[0], convolution(x, w, int(zero), 0, {"pads": [1, 1, 1, 1]})
@@ -215,6 +215,7 @@ def test_assembles(isa):
     problem = integer_conv_of(node)
     assert not isinstance(problem, Refusal), problem
     kernels = [image.build(image.Structure(form, signed), isa) for signed in (False, True)]
+    kernels += [image.build_planar(image.Structure(Form.BYTES, signed), isa) for signed in (False, True)]
     for pixels, filters in ((1, 200), (49, 64), (14, 3)):
         tile = choose_tile(isa, form, pixels, filters)
         assert tile.pixels * tile.vectors + tile.vectors < isa.registers

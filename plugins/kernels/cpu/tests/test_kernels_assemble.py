@@ -19,6 +19,8 @@ GATES = (Activation("sigmoid"), Activation("tanh"), Activation("tanh"))
 KERNELS = {
     "pool blocked": lambda isa: pooling.blocked(isa, "max"),
     "pool blocked average": lambda isa: pooling.blocked(isa, "average"),
+    "pool blocked u8": lambda isa: pooling.blocked(isa, "max", "u8"),
+    "pool blocked i8": lambda isa: pooling.blocked(isa, "max", "i8"),
     "pool plain": lambda isa: pooling.plain(isa, "max", True),
     "pool plain gather": lambda isa: pooling.plain(isa, "average", False),
     "resize blocked": lambda isa: resize.blocked(isa, resize.Structure(1, 2, 2, True)),
@@ -30,6 +32,7 @@ KERNELS = {
     "copy gather": lambda isa: copies.gather_kernel(isa, 4),
     "copy elements": lambda isa: copies.element_kernel(isa, 1),
     "copy transpose": lambda isa: copies.transpose_kernel(isa, 4),
+    "copy transpose 1": lambda isa: copies.transpose_kernel(isa, 1),
     "copy transpose 8": lambda isa: copies.transpose_kernel(isa, 8),
     "gather rows": lambda isa: lookup_kernel(isa, 4),
     "project": lambda isa: recurrent.project(isa, 4),

@@ -40,6 +40,15 @@ def test_windows(isa, op, shape, attrs):
 
 
 @pytest.mark.parametrize("isa", RUNNABLE)
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize(("shape", "attrs"), WINDOWS)
+def test_maxima_of_bytes(isa, dtype, shape, attrs):
+    info = np.iinfo(dtype)
+    x = np.random.default_rng(5).integers(info.min, info.max + 1, shape).astype(dtype)
+    assert check(offers, "MaxPool", [x], attrs, isa=isa) == ["pool.max.blocked"]
+
+
+@pytest.mark.parametrize("isa", RUNNABLE)
 @pytest.mark.parametrize("ceil_mode", [0, 1])
 def test_average_counts_padding(isa, ceil_mode):
     x = np.random.default_rng(1).normal(3.0, 1.0, (1, 9, 10, 21)).astype(np.float32)
@@ -93,10 +102,10 @@ def test_a_new_shape_compiles_nothing():
 
 def test_refuses_what_it_cannot_do():
     target = target_for(RUNNABLE[0])
-    node = make_node("MaxPool", [np.zeros((1, 1, 4, 4), np.int8)], {"kernel_shape": [2, 2]})
-    node.output.type = TensorType(np.dtype(np.int8), (1, 1, 3, 3))
+    node = make_node("MaxPool", [np.zeros((1, 1, 4, 4), np.float64)], {"kernel_shape": [2, 2]})
+    node.output.type = TensorType(np.dtype(np.float64), (1, 1, 3, 3))
     answer = offers(node, target)
-    assert isinstance(answer, Refusal) and "int8" in answer.reason
+    assert isinstance(answer, Refusal) and "float64" in answer.reason
     node = make_node("MaxPool", [np.zeros((1, 1, 4, 4), np.float32)], {"kernel_shape": [2, 2]}, outputs=2)
     node.output.type = TensorType(np.dtype(np.float32), (1, 1, 3, 3))
     answer = offers(node, target)

@@ -5,11 +5,19 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from autofusion.rules import RulePack
-from autofusion_rules_quantised import conv, fold, pointwise, products, qlinear_matmul
+from autofusion_rules_quantised import conv, fold, pointwise, products, qdq_matmul, qlinear_matmul, through
 
 PACK = RulePack(
     name="quantised",
     version=version("autofusion-rules-quantised"),
-    rules=(*qlinear_matmul.RULES, *conv.RULES, *fold.RULES, *products.RULES, *pointwise.RULES),
+    rules=(
+        *through.RULES,
+        *qlinear_matmul.RULES,
+        *qdq_matmul.RULES,
+        *conv.RULES,
+        *fold.RULES,
+        *products.RULES,
+        *pointwise.RULES,
+    ),
     unfolded=frozenset({"DequantizeLinear"}),
 )

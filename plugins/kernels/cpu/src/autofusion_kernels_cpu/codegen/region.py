@@ -15,7 +15,7 @@ import numpy as np
 from autofusion.ir.dtypes import dtype_name
 from autofusion.ir.graph import FUSED, Node, Value
 from autofusion.kernels import Numerics, Refusal
-from autofusion_kernels_cpu.codegen.pointwise_ops import parameter_shape, refusal, scalar_constant
+from autofusion_kernels_cpu.codegen.pointwise_ops import is_literal, parameter_shape, refusal, scalar_constant
 
 _INEXACT = frozenset(
     "Acos Acosh Asin Asinh Atan Atanh BatchNormalization Celu Cos Cosh Elu Erf Exp Gelu HardSigmoid HardSwish "
@@ -100,9 +100,7 @@ def make_region(
     leaves: dict[Value, Leaf] = {}
 
     def use(value: Value, shape: tuple[int, ...] | None = None) -> None:
-        if value in made or scalar_constant(value):
-            return
-        if value in leaves:
+        if value in made or value in leaves:
             return
         index = operands.get(value)
         constant = value.const if value.const is not None else None if index is None else operand_constant(node, index)
@@ -110,14 +108,16 @@ def make_region(
         leaves[value] = Leaf(value, index, constant, own if shape is None else shape)
 
     for value, shape in reads:
-        use(value, shape)
+        if not scalar_constant(value):
+            use(value, shape)
     for each in nodes:
         for i, value in enumerate(each.inputs):
-            if value is not None:
+            if value is not None and not is_literal(each, i):
                 use(value, parameter_shape(each, i))
         made.add(each.output)
     for value in results:
-        use(value)
+        if not scalar_constant(value):
+            use(value)
     return Region(tuple(nodes), tuple(leaves.values()), tuple(results))
 
 

@@ -28,9 +28,16 @@ PIECE = 4
 """Tiles of a piece: long rows are cut, so that threads share them evenly."""
 
 
-def needs_image(problem: IntegerConv, form: Form) -> bool:
-    """True if the operand is not multiplied where it lies: its border is its zero point, not 0; or it is signed."""
-    if form is Form.WORDS or problem.dtype == np.int8:
+def fits_planar(problem: IntegerConv, form: Form) -> bool:
+    """True for an image of so few channels that a pixel is one group."""
+    return form is Form.BYTES and problem.geometry.channels <= form.group and problem.geometry.groups == 1
+
+
+def needs_image(problem: IntegerConv, form: Form, planar: bool) -> bool:
+    """True if the operand is not multiplied where it lies: it is plain; its border is its zero point, not 0; or it is
+    signed.
+    """
+    if planar or form is Form.WORDS or problem.dtype == np.int8:
         return True
     return problem.zero != 0 and any(problem.geometry.border)
 
@@ -42,13 +49,15 @@ def _borders(g: Geometry) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     return low, high
 
 
-def scratch_bytes(problem: IntegerConv, form: Form, isa: Isa) -> int:
+def scratch_bytes(problem: IntegerConv, form: Form, isa: Isa, planar: bool) -> int:
     """Memory for the image prepared."""
-    if not needs_image(problem, form):
+    if not needs_image(problem, form, planar):
         return 0
     g = problem.geometry
     low, high = _borders(g)
     pixels = math.prod(a.size + lo + hi for a, lo, hi in zip(g.axes, low, high, strict=True))
+    if planar:
+        return g.batch * pixels * form.group
     return g.batch * -(-g.channels // isa.lanes) * pixels * isa.lanes * form.element.size
 
 
@@ -65,6 +74,7 @@ class _Image:
 def bind(
     problem: IntegerConv,
     form: Form,
+    planar: bool,
     isa: Isa,
     workers: int,
     context: BindContext,
@@ -75,7 +85,11 @@ def bind(
     g, epilogue, lanes = problem.geometry, problem.epilogue, isa.lanes
     x, y = inputs[problem.operand], outputs[0]
     assert x is not None
-    read = _prepared(problem, form, isa, workers, context, x) if needs_image(problem, form) else _in_place(g, x, lanes)
+    read = (
+        _prepared(problem, form, planar, isa, workers, context, x)
+        if needs_image(problem, form, planar)
+        else _in_place(g, x)
+    )
     kinds = [*epilogue.kinds, OperandKind.TENSOR]
     sources: list[Source] = []
     moves: list[Strided] = []
@@ -136,25 +150,31 @@ def _adjacent(g: Geometry, strides: Strided, unit: int) -> bool:
     return strides.width == unit and by_row and by_plane
 
 
-def _in_place(g: Geometry, x: TensorView, lanes: int) -> _Image:
+def _in_place(g: Geometry, x: TensorView) -> _Image:
     """The operand where it lies; negative padding starts inside."""
     at = strided(x, g)
     return _Image(x, at, -sum(a.low * s for a, s in zip(g.axes, (at.depth, at.height, at.width), strict=True)))
 
 
-def _prepared(problem: IntegerConv, form: Form, isa: Isa, workers: int, context: BindContext, x: TensorView) -> _Image:
+def _prepared(
+    problem: IntegerConv, form: Form, planar: bool, isa: Isa, workers: int, context: BindContext, x: TensorView
+) -> _Image:
     assert context.scratch is not None
-    g, lanes, at = problem.geometry, isa.lanes, strided(x, problem.geometry)
+    g, at = problem.geometry, strided(x, problem.geometry)
     low, high = _borders(g)
     whole = [a.size + lo + hi for a, lo, hi in zip(g.axes, low, high, strict=True)]
-    blocks, size = -(-g.channels // lanes), form.element.size
-    params = {"planes": g.batch * blocks, "blocks": blocks, "zero": problem.zero, "workers": workers}
+    planes, pixel = -(-g.channels // isa.lanes), isa.lanes * form.element.size
+    blocks = planes
+    if planar:
+        planes, pixel, blocks = 1, form.group, g.channels
+    params = {"planes": g.batch * planes, "blocks": blocks, "zero": problem.zero, "workers": workers}
     for i, axis in enumerate(("depth", "height", "width")):
         params |= {axis: g.axes[i].size, f"low_{axis}": low[i], f"whole_{axis}": whole[i]}
     params |= {"image": at.image, "block": at.block, "plane": at.depth, "row": at.height}
     structure = image.Structure(form, problem.dtype == np.int8)
-    step = image.build(structure, isa).step({"source": x, "target": context.scratch}, params, workers=workers)
-    strides = Strided(*(s * lanes * size for s in dense_strides((g.batch, blocks, *whole))))
+    code = image.build_planar(structure, isa) if planar else image.build(structure, isa)
+    step = code.step({"source": x, "target": context.scratch}, params, workers=workers)
+    strides = Strided(*(s * pixel for s in dense_strides((g.batch, planes, *whole))))
     start = [lo - a.low for a, lo in zip(g.axes, low, strict=True)]
     origin = sum(s * n for s, n in zip((strides.depth, strides.height, strides.width), start, strict=True))
     return _Image(context.scratch, strides, origin, (step,))

@@ -45,6 +45,59 @@ def build(structure: Structure, isa: Isa) -> Kernel:
     )
 
 
+def build_planar(structure: Structure, isa: Isa) -> Kernel:
+    """The same for a plain image of as many channels as one group has at most: a pixel is one group of bytes."""
+    return Kernel(
+        "integer_conv.planar",
+        isa,
+        structure_text(structure),
+        ("source", "target"),
+        PARAMETERS,
+        partial(_emit_planar, s=structure),
+    )
+
+
+def _emit_planar(f: Function, s: Structure) -> None:
+    """``blocks`` are channels here, ``block`` is from one to the next."""
+    p = f.param
+    filling = f.convert(p["zero"], I32) + (128 if s.signed else 0)
+    # The same byte for all channels.
+    border = f.splat(filling * 0x01010101, f.lanes)
+    first, last = nest.share(f, p["planes"] * p["whole_depth"] * p["whole_height"], p["workers"])
+    with f.loop(first, last) as line:
+        target = f.at(f.buffer["target"], line.index * p["whole_width"], I32)
+        rest = f.udiv(line.index, p["whole_height"])
+        y = f.urem(line.index, p["whole_height"]) - p["low_height"]
+        z = f.urem(rest, p["whole_depth"]) - p["low_depth"]
+        inside = f.ult(y, p["height"]) & f.ult(z, p["depth"])
+        offset = f.udiv(rest, p["whole_depth"]) * p["image"] + z * p["plane"] + y * p["row"]
+
+        def fill(begin: Value, end: Value) -> None:
+            with f.vector_loop(begin, end) as loop:
+                f.store(border, target, loop.index, mask=loop.mask)
+
+        def pixels(at: Value, mask: Value | None) -> None:
+            with f.loop(0, p["blocks"], carry=[f.const(0, f.i32)]) as channel:
+                source = f.at(f.buffer["source"], offset + channel.index * p["block"], I8)
+                x = f.load(source, at, I8.of(f.lanes), mask=mask)
+                if s.signed:
+                    x = x ^ -128
+                shift = f.splat(f.convert(channel.index, I32) << 3, f.lanes)
+                channel.next(channel.carried[0] | (f.extend_unsigned(x, I32) << shift))
+            f.store(channel.results[0], target, p["low_width"] + at, mask=mask)
+
+        def row() -> None:
+            fill(f.const(0, I64), p["low_width"])
+            whole = p["width"] & -f.lanes
+            with f.loop(0, whole, step=f.lanes) as loop:
+                pixels(loop.index, None)
+            with f.loop(whole, p["width"], step=f.lanes) as loop:
+                pixels(loop.index, f.tail_mask(p["width"] - loop.index))
+            fill(p["low_width"] + p["width"], p["whole_width"])
+
+        f.branch(inside, row, lambda: fill(f.const(0, I64), p["whole_width"]))  # type: ignore[arg-type, func-returns-value]
+
+
 def _emit(f: Function, s: Structure) -> None:
     p, lanes = f.param, f.lanes
     element = s.form.element

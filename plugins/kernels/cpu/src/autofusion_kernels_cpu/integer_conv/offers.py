@@ -8,8 +8,8 @@ from autofusion.ir.graph import Node
 from autofusion.kernels import Layout, Offer, Operand, Refusal, Target
 from autofusion_kernels_cpu.codegen.isa import isa_of
 from autofusion_kernels_cpu.integer.form import Form, form_for
-from autofusion_kernels_cpu.integer_conv.bind import bind, needs_image, scratch_bytes
-from autofusion_kernels_cpu.integer_conv.problem import integer_conv_of
+from autofusion_kernels_cpu.integer_conv.bind import bind, fits_planar, needs_image, scratch_bytes
+from autofusion_kernels_cpu.integer_conv.problem import IntegerConv, integer_conv_of
 from autofusion_kernels_cpu.integer_conv.schedule import estimate
 
 
@@ -20,16 +20,23 @@ def offers(node: Node, target: Target) -> list[Offer] | Refusal:
         return problem
     isa = isa_of(target)
     form = form_for(isa) if problem.fits_bytes else Form.WORDS
-    prepared, layout = needs_image(problem, form), Layout(isa.lanes)
+    found = [_offer(problem, form, False, target)]
+    if fits_planar(problem, form) and not problem.reads_input_twice:
+        found.append(_offer(problem, form, True, target))
+    return found
+
+
+def _offer(problem: IntegerConv, form: Form, planar: bool, target: Target) -> Offer:
+    isa, layout = isa_of(target), Layout(target.lanes)
+    prepared = needs_image(problem, form, planar)
     cost = estimate(problem, form, isa, target, prepared)
-    return [
-        Offer(
-            kernel=f"integer_conv.{form.name.lower()}",
-            inputs=problem.operands(layout, () if prepared else problem.geometry.border),
-            outputs=(Operand(layout, bordered=True),),
-            bind=partial(bind, problem, form, isa, cost.workers),
-            seconds=cost.seconds,
-            scratch=scratch_bytes(problem, form, isa),
-            numerics=problem.epilogue.region.numerics,
-        )
-    ]
+    source = Operand() if planar else Operand(layout, () if prepared else problem.geometry.border)
+    return Offer(
+        kernel=f"integer_conv.{'planar' if planar else form.name.lower()}",
+        inputs=problem.operands(layout, source),
+        outputs=(Operand(layout, bordered=True),),
+        bind=partial(bind, problem, form, planar, isa, cost.workers),
+        seconds=cost.seconds,
+        scratch=scratch_bytes(problem, form, isa, planar),
+        numerics=problem.epilogue.region.numerics,
+    )

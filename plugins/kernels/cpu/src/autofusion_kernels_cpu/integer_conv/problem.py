@@ -39,19 +39,24 @@ class IntegerConv:
         return flat.astype(np.int16) - zero.astype(np.int16)
 
     @property
+    def reads_input_twice(self) -> bool:
+        """True if the epilogue reads what the convolution reads."""
+        return any(leaf.operand == self.operand for leaf in self.epilogue.leaves)
+
+    @property
     def fits_bytes(self) -> bool:
         """True if the weights less their zero points are signed bytes."""
         ends = np.iinfo(np.int8)
         return bool(self.weights.min(initial=0) >= ends.min and self.weights.max(initial=0) <= ends.max)
 
-    def operands(self, layout: Layout, border: tuple[int, ...]) -> tuple[Operand | None, ...]:
-        """What an offer wants of each operand: tensors in ``layout``, the input with ``border``."""
+    def operands(self, layout: Layout, source: Operand) -> tuple[Operand | None, ...]:
+        """What an offer wants of each operand: tensors in ``layout``, the input as ``source``."""
         wanted = {
             leaf.operand: Operand(layout)
             for leaf, kind in zip(self.epilogue.leaves, self.epilogue.kinds, strict=True)
             if leaf.operand is not None and leaf.constant is None and kind is not OperandKind.SCALAR
         }
-        wanted[self.operand] = Operand(layout, border)
+        wanted[self.operand] = source
         return tuple(None if v is None else wanted.get(i, Operand()) for i, v in enumerate(self.node.inputs))
 
 

@@ -12,7 +12,7 @@ from autofusion.kernels import Target, TensorView
 from autofusion_kernels_cpu.codegen.isa import Isa, isa_of
 from autofusion_kernels_cpu.estimate import roofline
 from autofusion_kernels_cpu.movement.box import Box, region_boxes
-from autofusion_kernels_cpu.movement.kernel import copy_kernel
+from autofusion_kernels_cpu.movement.kernel import copy_kernel, tile_lanes
 from autofusion_kernels_cpu.movement.problem import Move
 from autofusion_kernels_cpu.movement.schedule import RUN_PART, Walk, walk_of
 from autofusion_kernels_cpu.native.program import NativeStep, independent
@@ -76,7 +76,7 @@ def _step(group: _Group, target: Target, isa: Isa, name: str) -> NativeStep:
     if len(pieces) > 1:
         chunk = min(chunk, max(_UNIT // per_middle, 1))
     if walk.kind == "transpose":
-        lanes = isa.bytes // walk.itemsize
+        lanes = tile_lanes(isa, walk.itemsize)
         chunk = -(-chunk // lanes) * lanes
     chunk = min(chunk, middle)
     params = {

@@ -26,7 +26,7 @@ source, its offset, the result's offset, count of inner elements or bytes)."""
 
 ITEMS: dict[int, Type] = {1: I8, 2: I16, 4: I32, 8: I64}
 # Vectors of floats are loaded and shuffled in their own domain; no arithmetic touches them, so any bits survive.
-_VECTOR_ITEMS: dict[int, Type] = {4: F32, 8: F64}
+_VECTOR_ITEMS: dict[int, Type] = {1: I8, 2: I16, 4: F32, 8: F64}
 
 _Body = Callable[[Function, Value, Value, Value, Value, Value], None]
 """(function, source, result, count, first, last): copy middle positions first..last of one piece."""
@@ -195,10 +195,15 @@ def element_kernel(isa: Isa, itemsize: int) -> Kernel:
     return _kernel(isa, f"copy_elements{itemsize}", lambda _: body)
 
 
+def tile_lanes(isa: Isa, itemsize: int) -> int:
+    """Rows and columns of a tile that is transposed in registers."""
+    return isa.bytes // max(itemsize, 4)
+
+
 def transpose_kernel(isa: Isa, itemsize: int) -> Kernel:
     """The middle axis is contiguous in the source, the inner one in the result: square tiles in registers."""
     item = _VECTOR_ITEMS[itemsize]
-    lanes = isa.bytes // itemsize
+    lanes = tile_lanes(isa, itemsize)
     args = [("source", PTR), ("result", PTR), ("rows", I64), ("columns", I64), ("pitch", I64), ("spread", I64)]
 
     def write_edge(f: Function) -> None:

@@ -10,6 +10,7 @@ from autofusion.kernels import Target
 from autofusion_kernels_cpu.codegen.isa import Isa, isa_of
 from autofusion_kernels_cpu.estimate import roofline
 from autofusion_kernels_cpu.movement.box import Box
+from autofusion_kernels_cpu.movement.kernel import tile_lanes
 
 RUN_PART = 1 << 14
 """Bytes into which a long run is cut, so that threads can share it."""
@@ -55,16 +56,16 @@ def walk_of(box: Box, itemsize: int, isa: Isa) -> tuple[Walk, int]:
     count, source, result = inner
     if result == itemsize and source == itemsize:
         return _run(axes, count * itemsize, itemsize, isa)
-    lanes = isa.bytes // itemsize
+    lanes = tile_lanes(isa, itemsize)
     kind = "element"
     if result == itemsize and source == 0:
         kind = "fill"
-    elif result == itemsize and itemsize in (4, 8):
+    elif result == itemsize and itemsize <= 8:
         along = next((i for i, axis in enumerate(axes) if axis[1] == itemsize and 2 * axis[0] >= lanes), None)
         if along is not None:
             axes.append(axes.pop(along))
             kind = "transpose"
-        elif 2 * count >= lanes and abs(source) * lanes < 1 << 31:
+        elif itemsize >= 4 and 2 * count >= lanes and abs(source) * lanes < 1 << 31:
             kind = "gather"
     middle = axes.pop() if axes else (1, 0, 0)
     return Walk(kind, tuple(axes), middle, (0, source, result), 0, itemsize), count

@@ -10,6 +10,9 @@ from autofusion.ir.graph import Node
 from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.codegen.region import Leaf, Region, region_of
 
+_IN_BLOCKS = tuple(map(np.dtype, (np.float32, np.uint8, np.int8)))
+"""Element types of tensors in channel blocks."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pointwise:
@@ -27,13 +30,13 @@ class Pointwise:
 
     def blocked_operands(self) -> frozenset[int] | None:
         """Operands that a blocked offer wants in blocks; None if there can be no such offer."""
-        if len(self.space) < 3 or any(v.tensor.dtype != np.float32 for v in self.region.results):
+        if len(self.space) < 3 or any(v.tensor.dtype not in _IN_BLOCKS for v in self.region.results):
             return None
         chosen: set[int] = set()
         for leaf in self.region.leaves:
             if leaf.constant is not None or not self.in_blocks(leaf):
                 continue
-            if leaf.dtype != np.float32 or len(leaf.value.tensor.static_shape) != len(self.space):
+            if leaf.dtype not in _IN_BLOCKS or len(leaf.value.tensor.static_shape) != len(self.space):
                 return None
             assert leaf.operand is not None
             chosen.add(leaf.operand)

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from autofusion.ir.dtypes import dtype_name
 from autofusion.kernels import BindContext, BindFunction, TensorView
 from autofusion_kernels_cpu.codegen.isa import isa_of
 from autofusion_kernels_cpu.native.program import NativeKernel
@@ -59,7 +60,7 @@ def _blocked(
         "tap": width.dilation * isa.lanes,
     }
     buffers = {"x": x, "y": y, "table": _tables(problem)}
-    code = kernel.blocked(isa, problem.kind)
+    code = kernel.blocked(isa, problem.kind, dtype_name(problem.x.dtype))
     return NativeKernel((code.step(buffers, params, label=f"pool.{problem.kind}.blocked", workers=workers),))
 
 

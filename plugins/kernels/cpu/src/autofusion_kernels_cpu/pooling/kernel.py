@@ -13,7 +13,7 @@ from functools import partial
 from autofusion_kernels_cpu.codegen import nest
 from autofusion_kernels_cpu.codegen.builder import Function
 from autofusion_kernels_cpu.codegen.isa import Isa
-from autofusion_kernels_cpu.codegen.values import F32, I1, I32, I64, Value
+from autofusion_kernels_cpu.codegen.values import F32, I1, I8, I32, I64, Type, Value
 from autofusion_kernels_cpu.native.kernel import Kernel
 
 GROUP = 8
@@ -37,7 +37,7 @@ PLAIN_PARAMS = (
 class _Row:
     """The output row that a thread works on: its addresses, and the taps in depth and height."""
 
-    def __init__(self, f: Function, unit: Value) -> None:
+    def __init__(self, f: Function, unit: Value, item: Type = F32) -> None:
         p, table = f.param, f.buffer["table"]
         rest, row = _split(f, unit, p["height"])
         rest, layer = _split(f, rest, p["depth"])
@@ -48,9 +48,9 @@ class _Row:
         self.divisor = f.load(table, in_depth + 2, I64) * f.load(table, in_row + 2, I64)
         base = image * p["x_batch"] + block * p["x_block"]
         base = base + f.load(table, in_depth, I64) * p["x_depth"] + f.load(table, in_row, I64) * p["x_row"]
-        self.x = f.at(f.buffer["x"], base)
+        self.x = f.at(f.buffer["x"], base, item)
         out = image * p["y_batch"] + block * p["y_block"] + layer * p["y_depth"] + row * p["y_row"]
-        self.y = f.at(f.buffer["y"], out)
+        self.y = f.at(f.buffer["y"], out, item)
 
 
 def _split(f: Function, index: Value, size: Value) -> tuple[Value, Value]:
@@ -59,15 +59,27 @@ def _split(f: Function, index: Value, size: Value) -> tuple[Value, Value]:
 
 
 def _fold(f: Function, kind: str, total: Value, x: Value) -> Value:
-    return f.max(x, total) if kind == "max" else total + x
+    if kind == "u8":
+        return f.select(f.ult(total, x), x, total)
+    return f.max(x, total) if kind in ("max", "i8") else total + x
+
+
+def _item(kind: str) -> Type:
+    """What tensors hold."""
+    return I8 if kind in ("u8", "i8") else F32
 
 
 def _start(f: Function, kind: str) -> Value:
+    if _item(kind) == I8:
+        return f.const(-128 if kind == "i8" else 0, I8.of(f.lanes))
     return f.const(0.0 if kind == "average" else float("-inf"), f.f32)
 
 
-def blocked(isa: Isa, kind: str) -> Kernel:
-    """`kind` is max or average; tensors are blocked by the vector's lanes."""
+def blocked(isa: Isa, kind: str, dtype: str = "f32") -> Kernel:
+    """`kind` is max or average; tensors are blocked by the vector's lanes. Maxima also of `dtype` u8 and i8."""
+    if dtype != "f32":
+        assert kind == "max" and dtype in ("u8", "i8")
+        kind = dtype
     name = f"pool_{kind}_blocked"
     return Kernel(name, isa, "", ("x", "y", "table"), BLOCKED_PARAMS, partial(_blocked, kind=kind))
 
@@ -76,7 +88,7 @@ def _blocked(f: Function, kind: str) -> None:
     p = f.param
     first, last = nest.share(f, p["batch"] * p["blocks"] * p["depth"] * p["height"], p["workers"])
     with f.loop(first, last) as unit:
-        row = _Row(f, unit.index)
+        row = _Row(f, unit.index, _item(kind))
         whole = f.udiv(f.max(p["inner_last"] - p["inner_first"], 0), GROUP) * GROUP
         grouped = p["inner_first"] + whole
         with f.loop(0, p["inner_first"]) as left:
@@ -95,7 +107,7 @@ def _window(f: Function, row: _Row, column: Value) -> tuple[Value, Value, Value]
 def _group(f: Function, kind: str, row: _Row, column: Value) -> None:
     """Inside, where every window has the size of the first one."""
     start, _, size = _window(f, row, column)
-    x = f.at(row.x, start * f.lanes)
+    x = f.at(row.x, start * f.lanes, _item(kind))
     columns = [f.param["step"] * i for i in range(GROUP)]
 
     def store(totals: Sequence[Value]) -> None:
@@ -105,7 +117,7 @@ def _group(f: Function, kind: str, row: _Row, column: Value) -> None:
     if kind == "average":
         divisor = f.splat(f.convert(row.divisor * size, F32), f.lanes)
         store([total / divisor for total in _taps(f, kind, row, x, f.param["taps"], columns)])
-    elif f.native_nan_max:
+    elif f.native_nan_max or _item(kind) == I8:
         store(_taps(f, kind, row, x, f.param["taps"], columns))
     else:
         # Keeping a NaN costs x86 three instructions a tap. Instead, look for one on the way at half an instruction a
@@ -137,7 +149,7 @@ def _quick_max(f: Function, folded: Sequence[Value], taps: Sequence[Value]) -> l
 
 def _pixel(f: Function, kind: str, row: _Row, column: Value) -> None:
     start, count, size = _window(f, row, column)
-    (total,) = _taps(f, kind, row, f.at(row.x, start * f.lanes), count, [f.as_value(0, I64)], WAYS)
+    (total,) = _taps(f, kind, row, f.at(row.x, start * f.lanes, _item(kind)), count, [f.as_value(0, I64)], WAYS)
     if kind == "average":
         total = total / f.splat(f.convert(row.divisor * size, F32), f.lanes)
     f.store(total, row.y, column * f.lanes)
@@ -150,19 +162,20 @@ def _taps(
 
     A single pixel may be reduced `ways` ways at once, so that long windows do not wait for one sum.
     """
-    p = f.param
+    p, item = f.param, _item(kind)
+    vector = item.of(f.lanes)
     initial = [_start(f, kind) for _ in range(len(columns) * ways)]
     initial += [_all_numbers(f)] if kind == "quick max" else []
     whole = f.udiv(taps, ways) * ways
     with f.loop(0, row.depth_taps, carry=initial) as depth:
-        layer = f.at(start, depth.index * p["tap_depth"])
+        layer = f.at(start, depth.index * p["tap_depth"], item)
         with f.loop(0, row.row_taps, carry=depth.carried) as height:
-            line = f.at(layer, height.index * p["tap_row"])
+            line = f.at(layer, height.index * p["tap_row"], item)
             # A line is summed on its own: the error of a mean grows with lines and columns, not with their product.
             sums = kind == "average"
             with f.loop(0, whole, step=ways, carry=initial if sums else height.carried) as width:
-                here = [f.at(line, (width.index + way) * p["tap"]) for way in range(ways)]
-                x = [f.load(h, c) for h in here for c in columns]
+                here = [f.at(line, (width.index + way) * p["tap"], item) for way in range(ways)]
+                x = [f.load(h, c, vector) for h in here for c in columns]
                 if kind == "quick max":
                     width.next(*_quick_max(f, width.carried, x))
                 else:
@@ -170,7 +183,9 @@ def _taps(
             totals = width.results
             if ways > 1:
                 with f.loop(whole, taps, carry=[totals[0]]) as rest:
-                    rest.next(_fold(f, kind, rest.carried[0], f.load(f.at(line, rest.index * p["tap"]))))
+                    rest.next(
+                        _fold(f, kind, rest.carried[0], f.load(f.at(line, rest.index * p["tap"], item), 0, vector))
+                    )
                 totals = (*rest.results, *totals[1:])
             height.next(*([a + b for a, b in zip(height.carried, totals, strict=True)] if sums else totals))
         depth.next(*height.results)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+import numpy as np
+
 from autofusion.ir.graph import Node
 from autofusion.kernels import Layout, Numerics, Offer, Operand, Refusal, Target
 from autofusion_kernels_cpu.pooling.bind import bind_blocked, bind_plain
@@ -14,11 +16,12 @@ from autofusion_kernels_cpu.support import again, operands
 
 
 def offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
-    """Pooling of float32 over one to three spatial axes, blocked or plain."""
+    """Pooling of float32 over one to three spatial axes, blocked or plain; maxima of 8-bit integers, blocked."""
     problem = pooling_of(node)
     if isinstance(problem, Refusal):
         return problem
-    return [_blocked(problem, target), _plain(problem, target)]
+    blocked = _blocked(problem, target)
+    return [blocked, _plain(problem, target)] if problem.x.dtype == np.float32 else [blocked]
 
 
 def _blocked(problem: Pooling, target: Target) -> Offer:

@@ -21,6 +21,8 @@ from autofusion_kernels_cpu.support import result, static, used_results
 KINDS = {"MaxPool": "max", "AveragePool": "average", "GlobalMaxPool": "max", "GlobalAveragePool": "average"}
 """Operators, and what becomes of the elements of a window."""
 
+_SMALL = (np.dtype(np.uint8), np.dtype(np.int8))
+
 
 @dataclass(frozen=True, slots=True)
 class Axis:
@@ -101,8 +103,8 @@ def pooling_of(node: Node) -> Pooling | Refusal:
     x, y = static(node, 0), result(node)
     if x is None or y is None:
         return Refusal("its shapes are not static")
-    if x.dtype != np.float32:
-        return Refusal(f"it pools {x.dtype}, only float32 is supported")
+    if x.dtype != np.float32 and (KINDS[node.op] != "max" or x.dtype not in _SMALL):
+        return Refusal(f"it pools {x.dtype}, only float32, and maxima of 8-bit integers, are supported")
     rank = len(x.static_shape)
     if not 3 <= rank <= 5:
         return Refusal(f"it has {rank - 2} spatial axes, only 1 to 3 are supported")
