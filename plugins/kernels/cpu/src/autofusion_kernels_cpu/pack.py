@@ -49,6 +49,7 @@ FAMILIES: Mapping[str, tuple[FusedKind, ...]] = {
     "pooling": (),
     "resize": (),
     "sampling": (),
+    "indexed": (),
     "movement": (),
     "recurrent": (),
 }
