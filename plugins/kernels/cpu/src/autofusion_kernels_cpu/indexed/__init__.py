@@ -1,4 +1,4 @@
-"""Operators whose positions are computed while they run: gathers and scatters of elements and rows, triangles, turns."""
+"""Operators whose positions are computed while they run: gathers and scatters of elements and rows, triangles, sums."""
 
 from __future__ import annotations
 
