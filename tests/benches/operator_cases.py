@@ -257,7 +257,7 @@ def _others() -> Iterator[Case]:
     yield _case("DFT", f(1, 100, 512, 1), None, c(-2, np.int64), onesided=1, opset=20)
     window = c(np.hanning(400).astype(np.float32))
     yield _case("STFT", f(1, 16000), c(160, np.int64), window, c(400, np.int64))
-    yield _case("MelWeightMatrix", np.array(80), c(400), c(16000), c(0.0), c(8000.0))
+    yield _case("MelWeightMatrix", c(80), c(400), c(16000), c(0.0), c(8000.0))
     yield _case("SoftmaxCrossEntropyLoss", f(*_ROWS), n(128, high=768))
     yield _case("NegativeLogLikelihoodLoss", f(*_ROWS), n(128, high=768))
     for op in ("RandomNormalLike", "RandomUniformLike"):

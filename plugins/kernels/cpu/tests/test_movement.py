@@ -325,3 +325,15 @@ def test_refusals(op, inputs, attrs, shape, word):
     node.output.type = TensorType(inputs[0].dtype, shape)
     answer = offers(node, target_for(RUNNABLE[0]))
     assert isinstance(answer, Refusal) and word in answer.reason
+
+
+@pytest.mark.parametrize("k", [0, 2, -3, 40, -40])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_eye_like(k, dtype):
+    attrs = {"k": k, "dtype": np.dtype(dtype)}
+    assert check(offers, "EyeLike", [np.zeros((5, 7), np.float32)], attrs, isa=RUNNABLE[0]) == ["eye_like.plain"]
+
+
+def test_bit_cast():
+    x = np.arange(-6, 6, dtype=np.float32).reshape(3, 4)
+    check(offers, "BitCast", [x], {"to": np.dtype(np.int32)}, isa=RUNNABLE[0])

@@ -48,6 +48,7 @@ FAMILIES: Mapping[str, tuple[FusedKind, ...]] = {
     "pooling": (),
     "resize": (),
     "sampling": (),
+    "indexed": (),
     "movement": (),
     "recurrent": (),
 }

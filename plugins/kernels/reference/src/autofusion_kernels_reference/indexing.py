@@ -130,9 +130,17 @@ def _one_hot(node: Node, inputs: Inputs) -> list[Any]:
 
 def _non_zero(node: Node, inputs: Inputs) -> list[Any]:
     """[...] -> [rank, N]; a scalar has no axes, so that its positions are [0, 1] or [0, 0]."""
-    x = wide(inputs[0])
-    found = np.nonzero(np.atleast_1d(x))
-    return [np.array(found, np.int64).reshape(len(found), -1)[: x.ndim]]
+    x = inputs[0]
+    if x.dtype.kind == "V":
+        x = wide(x)
+    place = np.flatnonzero(x if x.dtype.kind in "bO" else x != 0)
+    found = np.empty((x.ndim, place.size), np.int64)
+    for axis in reversed(range(1, x.ndim)):
+        rest = place // x.shape[axis]
+        np.subtract(place, rest * x.shape[axis], out=found[axis])
+        place = rest
+    found[:1] = place
+    return [found]
 
 
 def _compress(node: Node, inputs: Inputs) -> list[Any]:

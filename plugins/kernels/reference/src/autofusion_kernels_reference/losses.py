@@ -11,16 +11,17 @@ from autofusion_kernels_reference.support import Inputs, OpFunction, optional, w
 
 
 def _loss(node: Node, log_probability: np.ndarray, inputs: Inputs) -> np.ndarray:
-    """The weighted negative log likelihood of labels [N, ...] under float64 [N, C, ...], reduced as the node says."""
+    """The weighted negative log likelihood of labels [N, ...] under [N, C, ...], float64, reduced as the node says."""
     labels, weight, ignored = inputs[1].astype(np.int64), optional(inputs, 2), node.attr("ignore_index")
     classes = log_probability.shape[1]
-    counts = np.ones(labels.shape, bool) if ignored is None else labels != ignored
-    chosen = np.where(counts, labels, 0)
+    chosen = labels if ignored is None else np.where(labels == ignored, 0, labels)
     if chosen.size and (chosen.min() < 0 or chosen.max() >= classes):
         raise IndexError(f"a label lies outside [0, {classes - 1}]")
-    picked = np.take_along_axis(log_probability, np.expand_dims(chosen, 1), axis=1)[:, 0]
-    share = counts * (1.0 if weight is None else wide(weight)[chosen])
-    loss = np.where(counts, -picked * share, 0.0)
+    picked = wide(np.take_along_axis(log_probability, np.expand_dims(chosen, 1), axis=1)[:, 0])
+    share = np.ones(labels.shape) if weight is None else wide(weight)[chosen]
+    loss = -picked * share
+    if ignored is not None:
+        share, loss = (np.where(labels == ignored, 0.0, part) for part in (share, loss))
     reduction = node.attr("reduction", "mean")
     if reduction == "none":
         return loss
@@ -28,7 +29,7 @@ def _loss(node: Node, log_probability: np.ndarray, inputs: Inputs) -> np.ndarray
 
 
 def _negative_log_likelihood(node: Node, inputs: Inputs) -> list[Any]:
-    return [_loss(node, wide(inputs[0]), inputs).astype(inputs[0].dtype)]
+    return [_loss(node, inputs[0], inputs).astype(inputs[0].dtype)]
 
 
 def _softmax_cross_entropy(node: Node, inputs: Inputs) -> list[Any]:

@@ -48,16 +48,21 @@ def _random_uniform_like(node: Node, inputs: Inputs) -> list[Any]:
 
 def _bernoulli(node: Node, inputs: Inputs) -> list[Any]:
     x = inputs[0]
-    drawn = _generator(node).uniform(0.0, 1.0, x.shape) < wide(x)
+    drawn = _generator(node).random(x.shape, np.float64 if x.dtype == np.float64 else np.float32) < x
     return [np.asarray(drawn).astype(node.attr("dtype") or x.dtype)]
 
 
 def _multinomial(node: Node, inputs: Inputs) -> list[Any]:
-    """Samples of class indices from unnormalised log probabilities [batch, classes], by the Gumbel-max trick."""
+    """Samples of class indices from unnormalised log probabilities [batch, classes], by their running sums."""
     logits, samples = wide(inputs[0]), node.attr("sample_size", 1)
-    noise = _generator(node).gumbel(size=(logits.shape[0], samples, logits.shape[1]))
-    drawn = np.argmax(logits[:, None, :] + noise, axis=2)
-    return [drawn.astype(node.attr("dtype") or np.dtype(np.int32))]
+    drawn = np.zeros((len(logits), samples), node.attr("dtype") or np.dtype(np.int32))
+    if not logits.shape[1]:
+        raise ValueError("there are no classes to draw from")
+    share = np.cumsum(np.exp(logits - logits.max(axis=1, keepdims=True)), axis=1)
+    numbers = _generator(node).random(drawn.shape) * share[:, -1:]
+    for row, total, number in zip(drawn, share, numbers, strict=True):
+        row[:] = np.minimum(np.searchsorted(total, number, side="right"), logits.shape[1] - 1)
+    return [drawn]
 
 
 def _dropout(node: Node, inputs: Inputs) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -166,10 +165,16 @@ def _affine_grid(node: Node, inputs: Inputs) -> list[Any]:
             steps.append(np.linspace(-1, 1, length) if length > 1 else np.zeros(length))
         else:
             steps.append((2 * np.arange(length) + 1) / length - 1)
-    mesh = np.meshgrid(*steps, indexing="ij")
-    points = np.stack([*reversed(mesh), np.ones(size)], axis=-1).reshape(math.prod(size), len(size) + 1)
-    grid = np.matmul(points, wide(theta).swapaxes(1, 2))
-    return [grid.reshape(len(theta), *size, len(size)).astype(theta.dtype)]
+    # A coordinate is a sum of one term for each axis: nothing is multiplied at every point.
+    rank, weights = len(size), wide(theta)
+    grid = np.empty((len(theta), *size, rank), theta.dtype)
+    for coordinate in range(rank):
+        total: Any = weights[:, coordinate, rank].reshape(-1, *[1] * rank)
+        for axis in range(rank):
+            term = weights[:, coordinate, rank - 1 - axis, None] * steps[axis]
+            total = total + term.reshape(-1, *[size[axis] if a == axis else 1 for a in range(rank)])
+        grid[..., coordinate] = total
+    return [grid]
 
 
 OPS: dict[str, OpFunction] = {"AffineGrid": _affine_grid, "GridSample": _grid_sample}

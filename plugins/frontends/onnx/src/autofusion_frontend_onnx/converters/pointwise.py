@@ -28,14 +28,25 @@ def cast(call: Call) -> list[Value]:
     return call.result(attrs={"to": element_type(onnx.TensorProto.DataType.Value(name))})
 
 
-@converter("Cast", "CastLike", since=24)
+@converter("Cast", since=24)
 def cast_with_rounding(call: Call) -> list[Value]:
     """The rounding mode only has a meaning for the 8-bit exponent type, and 'up' is how the IR rounds to that."""
-    to = call.attr("to") if call.op == "Cast" else call.operand(1).dtype
+    return _cast(call, call.attr("to"))
+
+
+@converter("CastLike")
+def cast_like(call: Call) -> list[Value]:
+    """A Cast, if the other operand's element type is known."""
+    return _cast(call, call.operand(1).dtype)
+
+
+def _cast(call: Call, to: np.dtype | None) -> list[Value]:
     mode = call.attr("round_mode", "up")
     if mode != "up" and to is not None and to.name == "float8_e8m0fnu":
         call.fail(f"rounding mode '{mode}' is not supported; expected 'up'")
-    return call.result(attrs=call.without("round_mode"))
+    if to is None:
+        return call.result(attrs=call.without("round_mode"))
+    return call.result("Cast", [call.operand(0)], call.without("round_mode", to=to))
 
 
 @converter("Dropout", before=12)

@@ -1,4 +1,4 @@
-"""Optimiser steps of ``ai.onnx.preview.training``, said in ordinary arithmetic.
+"""Training: optimiser steps of ``ai.onnx.preview.training`` said in ordinary arithmetic, and a loss as its two parts.
 
 Operands are the learning rate R, the update count T, then the tensors X_1..X_n, their gradients, and n of each further
 state; results are the new X and the new states in the same order. The formulas are those of the operators' definitions.
@@ -104,3 +104,11 @@ def adam(call: Call) -> list[Value]:
         return call.emit("Mul", call.like(1.0 - float(call.attr("norm_coefficient_post", 0.0)), x), moved), v, h
 
     return _each(call, 2, step)
+
+
+@converter("SoftmaxCrossEntropyLoss")
+def softmax_cross_entropy(call: Call) -> list[Value]:
+    """The logarithms of probabilities, then the loss of the labels under them."""
+    log_probability = call.emit("LogSoftmax", call.operand(0), axis=1)
+    loss = call.emit("NegativeLogLikelihoodLoss", log_probability, *call.inputs[1:], **call.attrs)
+    return [loss, log_probability]

@@ -39,6 +39,8 @@ def offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
         return Refusal("its shapes are not static")
     if type_.dtype.kind == "O" or type_.dtype.itemsize not in ITEMSIZES:
         return Refusal(f"it moves elements of type {type_.dtype}")
+    if any(out is None or out.dtype.kind == "O" or out.dtype.itemsize not in ITEMSIZES for out in outs):
+        return Refusal("it makes elements of another type")
     if node.op == "Gather" and constant(node, 1) is None:
         return lookup_offers(node, target)
     movement = _movement(node)

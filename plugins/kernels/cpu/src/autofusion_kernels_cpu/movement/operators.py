@@ -178,13 +178,40 @@ def space_to_depth(node: Node) -> Movement:
 
 
 def copy(node: Node) -> Movement:
-    """Reshapes where the result cannot be a view."""
+    """Reshapes where the result cannot be a view, and other names for the same bits."""
     count = math.prod(_out(node))
+    source, out = static(node, 0), result(node)
+    if source is None or out is None or source.dtype.itemsize != out.dtype.itemsize:
+        raise UnsupportedMove("its elements change their size")
 
     def moves(inputs: Views, outputs: Sequence[TensorView]) -> Stages:
         return [[Move(_view(inputs, 0), outputs[0], Box((count,), (1,), (1,)))]]
 
     return Movement("copy", (0,), moves, ((0, 0),))
+
+
+def bit_cast(node: Node) -> Movement:
+    """The same bits under another name; sub-byte elements are held in whole bytes, whose upper bits differ by type."""
+    source, out = static(node, 0), result(node)
+    if source is None or out is None or "V" in (source.dtype.kind, out.dtype.kind):
+        raise UnsupportedMove("only elements of NumPy's own types are supported")
+    return copy(node)
+
+
+def eye_like(node: Node) -> Movement:
+    """Zeros, then ones along a diagonal."""
+    out = result(node)
+    assert out is not None
+    rows, columns = out.static_shape
+    k = max(-rows, min(int(node.attr("k", 0)), columns))
+    first, count = (k, min(rows, columns - k)) if k >= 0 else (-k * columns, min(rows + k, columns))
+    zero, one = np.zeros(1, out.dtype), np.ones(1, out.dtype)
+
+    def moves(inputs: Views, outputs: Sequence[TensorView]) -> Stages:
+        fill, diagonal = Box((rows * columns,), (0,), (1,)), Box((count,), (0,), (columns + 1,), 0, first)
+        return [[Move(zero, outputs[0], fill)], [Move(one, outputs[0], diagonal)]]
+
+    return Movement("eye_like", (), moves, ((0, 0),))
 
 
 def gather(node: Node) -> Movement:
@@ -225,9 +252,11 @@ def _progressions(indices: np.ndarray) -> list[tuple[int, int, int, int]]:
 
 
 MOVEMENTS: dict[str, Callable[[Node], Movement]] = {
+    "BitCast": bit_cast,
     "Concat": concat,
     "DepthToSpace": depth_to_space,
     "Expand": expand,
+    "EyeLike": eye_like,
     "Flatten": copy,
     "Gather": gather,
     "Pad": pad,
