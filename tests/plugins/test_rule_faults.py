@@ -154,6 +154,15 @@ def _asymmetric(match: Match) -> Refusal | None:
     return None if match.root.inputs[1] is match["half"] else Refusal("only x * 0.5, not 0.5 * x", match.root)
 
 
+def _as_if_default(match: Match, builder: Builder) -> list[Value]:
+    x = match["x"]
+    return [builder.op("Max", x, builder.op("Mul", x, builder.constant(0.01, x.dtype)))]
+
+
+def _without_attributes(match: Match, builder: Builder) -> list[Value]:
+    return [builder.op("Conv", match["x"], builder.constant(-match.array("w")))]
+
+
 def _region_out_of_order(node: Node) -> Iterator[Region]:
     yield Region((), node)
 
@@ -181,6 +190,11 @@ FAULTS: dict[str, tuple[type[RulePackTests], str]] = {
     "a number that may be overridden": (
         kit(rewrite(op("Mul", var("x"), var("c", _has_number)), _ignores_override)),
         "test_near_misses",
+    ),
+    "an attribute that is never read": (kit(rewrite(op("LeakyRelu", var("x")), _as_if_default)), "test_variants"),
+    "attributes that get lost": (
+        kit(rewrite(op("Neg", op("Conv", var("x"), const("w"))), _without_attributes)),
+        "test_variants",
     ),
     "other numbers": (
         kit(rewrite(op("Gelu", var("x")), lambda m, b: [b.op("Sigmoid", m["x"])])),

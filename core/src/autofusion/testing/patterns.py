@@ -20,6 +20,7 @@ from autofusion.ir.types import TensorType
 from autofusion.ir.verify import verify
 from autofusion.rules import pattern as p
 from autofusion.rules.rule import RewriteRule
+from autofusion.testing.attributes import values
 
 _F32 = np.dtype(np.float32)
 _CHANNELS = 4
@@ -33,17 +34,8 @@ _FIXED: dict[tuple[str, int], Sequence[tuple[int, ...]]] = {
     **{("BatchNormalization", i): ((_CHANNELS,),) for i in (1, 2, 3, 4)},
 }
 """Shapes of operands that do not follow those of the others."""
-_ATTRIBUTES: dict[str, Sequence[Any]] = {
-    "axis": (-1, 1, 0),
-    "perm": ([0, 2, 1], [1, 0], [0, 2, 3, 1], [0, 3, 1, 2]),
-    "to": (_F32, np.dtype(np.float16)),
-    "keepdims": (1, 0),
-    "group": (1, 3),
-    "alpha": (1.0, 0.5),
-    "approximate": ("none", "tanh"),
-    "kernel_shape": ([2, 2],),
-}
-"""Values to try for attributes that a pattern leaves open or asks about."""
+_STATED = 0.25
+"""How often an attribute is stated that the pattern does not ask about and the operator does not require."""
 _INTEGERS: Sequence[Sequence[int]] = (
     [-1],
     [1],
@@ -107,16 +99,24 @@ class _Sample:
                 operands.append(self._leaf(p.Var(f"open{len(operands)}"), op, len(operands)))
         while len(operands) > least and operands[-1] is None:
             operands.pop()
-        attrs = self._attributes(schema, dict(pattern.attrs))
+        attrs = self._attributes(op, schema, dict(pattern.attrs))
         return self.graph.node(op, operands, attrs, outputs=pattern.result + 1).outputs[pattern.result]
 
-    def _attributes(self, schema: operators.Operator | None, wanted: dict[str, Any]) -> dict[str, Any]:
+    def _attributes(self, op: str, schema: operators.Operator | None, wanted: dict[str, Any]) -> dict[str, Any]:
+        """Every attribute of the schema may be stated, also one that the pattern does not mention."""
         made = {}
-        required = [] if schema is None else [k for k, v in schema.attributes.items() if v is operators.REQUIRED]
-        for name in {**wanted, **dict.fromkeys(required)}:
-            value = wanted.get(name)
-            if name not in wanted or (callable(value) and not isinstance(value, type)):
-                value = self._rng.choice(_ATTRIBUTES.get(name, (1,)))
+        known = {} if schema is None else schema.attributes
+        for name in {**wanted, **known}:
+            value, default = wanted.get(name), known.get(name)
+            open_ = name not in wanted or (callable(value) and not isinstance(value, type))
+            if open_:
+                needed = name in wanted or default is operators.REQUIRED
+                if not needed and self._rng.random() > _STATED:
+                    continue
+                tried = values(op, name, len(self._base), None if default is operators.REQUIRED else default)
+                if not tried and not needed:
+                    continue
+                value = self._rng.choice(tried or [1])
             made[name] = value
         return made
 

@@ -21,6 +21,7 @@ from autofusion.testing.golden import GoldenCase, check_golden
 from autofusion.testing.graphs import near_misses, renamed, spellings, with_type
 from autofusion.testing.sites import Site, golden_of, sites_of, static_graph
 from autofusion.testing.standard import StandardTests
+from autofusion.testing.variants import variants
 
 NO_WORSE = 1.01
 """What a graph may cost with a rule, relative to what it costs without: rounding of the model."""
@@ -122,6 +123,12 @@ class RulePackTests(StandardTests):
         """Another reader, another output, another constant, an overridable one: fused or not, the numbers stay."""
         for site in self._sites(rule):
             for what, graph in near_misses(site.graph):
+                self._same(site, graph, f"{site}, {what}")
+
+    def test_variants(self, rule: str) -> None:
+        """Another value of any attribute, other integers and shapes of operands: fused or not, the numbers stay."""
+        for site in self._sites(rule):
+            for what, graph in variants(site.graph):
                 self._same(site, graph, f"{site}, {what}")
 
     def test_names_do_not_matter(self, rule: str) -> None:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from autofusion.errors import AutofusionError
-from autofusion.ir.graph import Graph
+from autofusion.ir.graph import Graph, Node
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.text import SeededConstants, from_text
 from autofusion.options import Options
 from autofusion.rules.rule import RewriteRule, Rule, RulePack
-from autofusion.testing.apply import Applied, apply_rules, run_graph_by_reference
+from autofusion.testing.apply import Applied, apply_rules
 from autofusion.testing.corpus import corpus
 from autofusion.testing.golden import GoldenCase, golden_cases
 from autofusion.testing.graphs import is_open, with_sizes
-from autofusion.testing.numbers import ordinary_inputs
 from autofusion.testing.patterns import graphs_of
+from autofusion.testing.variants import runs
 
 ENOUGH = 6
 """Sites of a rule that are tried; more of them rarely tell more."""
+GENERATED = 2
+"""Sites made from the pattern that are tried in any case, however many golden cases there are."""
 TRIES = 400
 
 
@@ -58,41 +59,43 @@ def golden_of(folder: Path | str | None) -> list[GoldenCase]:
 
 def sites_of(rule: Rule, pack: RulePack, golden: Iterable[GoldenCase]) -> list[Site]:
     """Up to ``ENOUGH`` places for a rule, no two of them alike."""
-    found: dict[tuple[str, ...], Site] = {}
+    found: dict[Hashable, Site] = {}
     alone, together = Options(only=frozenset({rule.name})), Options()
+    given = [*_given(golden)]
     # Some rules only see what others of their pack have made, so what does not fire alone is tried together.
     for options in (alone, together):
-        for title, graph in _candidates(rule, golden):
-            key = tuple(node.op for node in graph.nodes)
-            if key in found:
-                continue
-            applied = apply_rules(graph, [pack], options)
-            # What goes wrong is for the tests to tell.
-            if (applied.fired(rule.name) or applied.errors) and _runs(graph):
-                found[key] = Site(rule, pack, title, graph, options)
-            if len(found) == ENOUGH:
-                return list(found.values())
+        for candidates, most in ((given, ENOUGH), (_generated(rule), max(GENERATED, ENOUGH - len(found)))):
+            most += len(found) if candidates is not given else 0
+            for title, graph in candidates:
+                key = tuple(map(_node_key, graph.nodes))
+                if key in found:
+                    continue
+                applied = apply_rules(graph, [pack], options)
+                # What goes wrong is for the tests to tell.
+                if (applied.fired(rule.name) or applied.errors) and runs(graph):
+                    found[key] = Site(rule, pack, title, graph, options)
+                if len(found) >= most:
+                    break
         if found:
             break
     return list(found.values())
 
 
-def _runs(graph: Graph) -> bool:
-    """False for a made-up graph that inference takes, but whose operands make no sense (a shape of floats)."""
-    try:
-        run_graph_by_reference(graph, ordinary_inputs(graph))
-    except AutofusionError:
-        return False
-    return True
+def _node_key(node: Node) -> Hashable:
+    """What makes a node another one for a rule: its operator and its attributes."""
+    return node.op, repr(sorted((k, v) for k, v in node.attrs.items() if not isinstance(v, Graph)))
 
 
-def _candidates(rule: Rule, golden: Iterable[GoldenCase]) -> Iterator[tuple[str, Graph]]:
+def _given(golden: Iterable[GoldenCase]) -> Iterator[tuple[str, Graph]]:
     for case in golden:
         graph = static_graph(case)
         if graph is not None:
             yield f"golden case '{case}'", graph
     for graph in corpus():
         yield f"network '{graph.name}'", graph
+
+
+def _generated(rule: Rule) -> Iterator[tuple[str, Graph]]:
     if isinstance(rule, RewriteRule):
         for index, graph in enumerate(graphs_of(rule, TRIES)):
             yield f"generated spelling {index}", graph

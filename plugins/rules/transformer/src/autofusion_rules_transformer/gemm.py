@@ -29,12 +29,14 @@ from autofusion.rules import (
 def _foldable(node: Node) -> bool:
     """True if a constant could do what an attribute says."""
     b, c = node.inputs[1], node.operand(2)
-    constant_b = b is not None and b.const is not None and is_float(b)
+    if not is_float(b):  # integers are scaled as floating-point numbers, and rounded behind the sum
+        return False
+    constant_b = b is not None and b.const is not None
     if constant_b and (attribute(node, "transB") or attribute(node, "alpha") != 1.0):
         return True
     if attribute(node, "beta") == 1.0:
         return False
-    return c is None or (c.const is not None and is_float(c))
+    return c is None or c.const is not None
 
 
 def _folded(node: Node) -> tuple[np.ndarray | None, np.ndarray | None]:

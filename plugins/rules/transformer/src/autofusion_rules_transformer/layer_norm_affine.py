@@ -13,6 +13,7 @@ from autofusion.rules import (
     RewriteRule,
     arrow,
     constant_hint,
+    is_float,
     is_parameter,
     normal_axis,
     not_constant,
@@ -85,7 +86,7 @@ def _rewrite(match: Match, builder: Builder) -> list[Value] | Refusal:
 
 
 def _has_parameter(node: Node) -> bool:
-    return any(v is not None and is_parameter(v) for v in node.inputs)
+    return is_float(node.output) and any(v is not None and is_parameter(v) for v in node.inputs)
 
 
 _C = var("c", where=is_parameter)

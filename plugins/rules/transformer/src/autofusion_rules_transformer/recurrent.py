@@ -14,7 +14,7 @@ import numpy as np
 
 from autofusion.ir.graph import Graph, Node, Value
 from autofusion.ir.operators import attribute
-from autofusion.rules import Builder, Match, Refusal, RewriteRule, ints, op, scalar
+from autofusion.rules import Builder, Match, Refusal, RewriteRule, ints, op, same_dim, same_shape, scalar
 
 
 class _Other(Exception):
@@ -340,22 +340,37 @@ def _fits(node: Node) -> bool:
     return True
 
 
+def _same_batch(sequence: Value, state: Value | None) -> bool:
+    """True if a row of the sequence and the state have the same batch for certain: a step may broadcast one of them."""
+    if state is None or state.shape is None or sequence.shape is None or len(sequence.shape) != 3:
+        return False
+    return len(state.shape) == 2 and same_dim(sequence.shape[1], state.shape[0])
+
+
 def _rewrite(match: Match, builder: Builder) -> list[Value | None] | Refusal:
     loop = match.root
     cell = _cell(loop)
     dtypes = {v.dtype for v in (cell.sequence, loop.inputs[2 + cell.hidden]) if v is not None}
     if len(dtypes) != 1 or np.dtype(next(iter(dtypes)) or object).kind != "f":
         return Refusal(f"{loop.label}: the sequence and the state are not of one floating-point type", loop)
+    states = [cell.hidden] if cell.state is None else [cell.hidden, cell.state]
+    for begins in (loop.inputs[2 + index] for index in states):
+        if not _same_batch(cell.sequence, begins):
+            return Refusal(f"{loop.label}: the sequence and the state may differ in their batch", begins)
     body, dtype = attribute(loop, "body"), cell.sequence.dtype
+    count = len(loop.inputs) - attribute(loop, "captures") - 2
+    h = loop.inputs[2 + cell.hidden]
+    for index, begins in enumerate(loop.inputs[2 : 2 + count]):
+        is_copy = any(body.outputs[1 + index] is body.outputs[1 + state] for state in states) and index not in states
+        if is_copy and (begins is None or h is None or not same_shape(begins.shape, h.shape)):
+            return Refusal(f"{loop.label}: what a copy of the state begins as may have another shape", begins)
     zero = builder.constant([0], np.int64)
     trips = loop.inputs[0]
     assert trips is not None
     rows = _first_rows(builder, cell.sequence, trips)
-    states = [cell.hidden] if cell.state is None else [cell.hidden, cell.state]
     first = [builder.op("Unsqueeze", loop.inputs[2 + index], zero) for index in states]
     operands = [rows, *(builder.constant(part, dtype) for part in (cell.w, cell.r, cell.b)), None, *first]
     node = builder.node(cell.op, operands, cell.attrs, outputs=1 + len(states), name=loop.name)
-    count = len(loop.inputs) - attribute(loop, "captures") - 2
     results: list[Value | None] = []
     for index, result in enumerate(loop.outputs):
         made = body.outputs[1 + index]
@@ -396,7 +411,7 @@ RECURRENT_LOOP = RewriteRule(
     After:  %y, %h, %c = LSTM(%x, %w, %r, %b, _, %h0, %c0)
     Sigmoid and tanh as the operators have them, without peepholes; every weight constant; the number of steps may be
     computed.
-    Refuses when: the sequence and the state are not of one floating-point type.
+    Refuses when: the sequence and the state are not of one floating-point type, or may differ in their batch.
     """,
 )
 
