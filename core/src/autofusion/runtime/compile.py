@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -110,6 +111,8 @@ def compile(
     ends = {"inputs": inputs, "outputs": outputs, "key": key, "signature": signature, "shapes": shapes}
     graph = model if isinstance(model, Graph) else load(model, registry=registry, **ends)  # type: ignore[arg-type]
     target = target or _locked_target(registry, chosen.threads) or current(chosen.threads or usable_cores())
+    if target.flush_denormals != chosen.flush_denormals:
+        target = dataclasses.replace(target, flush_denormals=chosen.flush_denormals)
     kernel_packs = registry.kernel_packs(target)
     Switches(registry.rule_packs, chosen, graph)  # refuses unknown names while the graph still has all of them
     KernelSwitches(kernel_packs, chosen, graph)
