@@ -256,8 +256,8 @@ class Options:
     flush_denormals: bool = field(
         default=False,
         metadata=_setting(
-            "Take floats below the smallest normal one for zero in native kernels (true or false): some processors take "
-            "a hundred times as long for them.",
+            "Take floats below the smallest normal one for zero in native kernels (true or false): some processors "
+            "take a hundred times as long for them.",
             _switch,
             metavar="BOOLEAN",
             text=_truth,

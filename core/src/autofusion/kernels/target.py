@@ -29,4 +29,4 @@ class Target:
     transcendentals: float
     """Vectorised exp-like evaluations a second."""
     flush_denormals: bool = False
-    """Native code takes denormal floats for zero, operands and results. An option of the session, not of the machine."""
+    """Native code takes denormal floats for zero, operands and results: an option, not a property of the machine."""

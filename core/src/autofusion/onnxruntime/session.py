@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from autofusion.errors import AutofusionError, InputError
+from autofusion.forks import RenewedLock
 from autofusion.ir.graph import Graph
 from autofusion.onnxruntime import errors
 from autofusion.onnxruntime.binding import IOBinding
@@ -54,7 +55,7 @@ class InferenceSession:
         if not isinstance(source, bytes) and not os.path.exists(source):
             raise errors.failure("NoSuchFile", f"Load model from {source} failed. File doesn't exist")
         self._fallback = Fallback(source, self._options)
-        self._lock = threading.Lock()
+        self._lock = RenewedLock()
         self._real: Any = None
         """The session of the real onnxruntime, once it has taken over."""
         self._session: Session | None = None

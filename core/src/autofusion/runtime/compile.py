@@ -12,6 +12,7 @@ from autofusion.cost.detect import usable_cores
 from autofusion.cost.model import CostModel
 from autofusion.errors import AutofusionError, ModelError, OptionError
 from autofusion.faults import PLUGIN_FAULTS, require_own
+from autofusion.forks import forks_wait
 from autofusion.frontends.contract import LoadOptions
 from autofusion.fusion.rule_switches import Switches
 from autofusion.ir.graph import Graph
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
 
+@forks_wait()
 def load(
     model: str | PathLike[str],
     *,
@@ -67,6 +69,7 @@ def load(
         raise ModelError(f"{who} failed on '{path}', which it should read or refuse: {describe(error)}") from error
 
 
+@forks_wait()
 def compile(
     model: str | PathLike[str] | Graph,
     *,
