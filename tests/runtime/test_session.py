@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import threading
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -252,6 +253,41 @@ def test_a_child_of_a_fork_runs_whatever_the_parent_was_doing() -> None:
             children[-1].start()
             (found,) = answers.get(timeout=60).values()
             np.testing.assert_array_equal(found, expected)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        for child in children:
+            child.kill()
+            child.join()
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="there are no forks here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_of_a_fork_compiles_while_the_parent_does() -> None:
+    feeds = {"x": RNG.standard_normal((8, 4)).astype(np.float32), "b": np.ones(4, np.float32)}
+    stop = threading.Event()
+
+    def keep_compiling() -> None:
+        while not stop.is_set():
+            session = af.compile(graph(CHAIN), threads=1)
+            for rows in range(1, 5):
+                session.run(feeds | {"x": feeds["x"][:rows]})
+
+    def compile_too(answers: Any) -> None:
+        answers.put(af.compile(graph(CHAIN), threads=2).run(feeds))
+
+    fork = multiprocessing.get_context("fork")
+    answers, children = fork.Queue(), []
+    threads = [threading.Thread(target=keep_compiling) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(5):
+            children.append(fork.Process(target=compile_too, args=(answers,)))
+            children[-1].start()
+            (found,) = answers.get(timeout=60).values()
+            np.testing.assert_allclose(found, sigmoid(np.maximum(feeds["x"] + 1, 0)), rtol=1e-5)
     finally:
         stop.set()
         for thread in threads:

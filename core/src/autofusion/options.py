@@ -85,6 +85,16 @@ def _threads(value: Any) -> int:
     return value
 
 
+def _switch(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("expected true or false")
+    return value
+
+
+def _truth(text: str) -> bool | str:
+    return {"true": True, "1": True, "false": False, "0": False}.get(text.strip().lower(), text)
+
+
 def _count(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError("expected a whole number of at least 1")
@@ -241,6 +251,17 @@ class Options:
             metavar="CLASS",
             plain=lambda numerics: numerics.value,
             default_text="approximate",
+        ),
+    )
+    flush_denormals: bool = field(
+        default=False,
+        metadata=_setting(
+            "Take floats below the smallest normal one for zero in native kernels (true or false): some processors "
+            "take a hundred times as long for them.",
+            _switch,
+            metavar="BOOLEAN",
+            text=_truth,
+            default_text="false",
         ),
     )
     plan_limit: int = field(

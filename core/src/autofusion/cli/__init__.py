@@ -6,6 +6,7 @@ import errno
 import importlib
 import io
 import os
+import signal
 import sys
 import traceback
 
@@ -92,12 +93,25 @@ def _escape_what_streams_cannot_say() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def _end_in_order() -> None:
+    """Being asked to end (``kill``, ``timeout``, CI) ends child processes and removes folders, as Ctrl-C does."""
+
+    def stop(number: int, frame: object) -> None:
+        sys.exit(128 + number)
+
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, stop)
+
+
 def main() -> None:
     """Entry point. Exit codes: 0, all is well; FINDING, what was looked at is wrong; USAGE, a wrong question or a file
     that cannot be used; FAILURE, the tool itself failed (a full disk, no memory, a fault of ours); NOTHING, ``bisect``
     found nothing that fails; 130, interrupted.
     """
     _escape_what_streams_cannot_say()
+    _end_in_order()
     debug = "--debug" in sys.argv
     if debug:
         # Accepted anywhere on the line, not only before the command.

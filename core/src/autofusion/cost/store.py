@@ -22,6 +22,10 @@ _TYPES = {"isa": str, "lanes": int, "threads": int, "l1_bytes": int, "l2_bytes":
 """Types of the fields that are not floats."""
 
 
+MEASURED = tuple(field.name for field in dataclasses.fields(Target) if field.default is dataclasses.MISSING)
+"""What a file says of a machine; how it is set for a session is an option."""
+
+
 def default_path() -> Path:
     """Where the calibrated target is kept: ``$AUTOFUSION_TARGET``, or in the user's configuration folder."""
     stated = os.environ.get("AUTOFUSION_TARGET")
@@ -34,7 +38,9 @@ def default_path() -> Path:
 def save(target: Target, path: Path, *, cpu: str | None = None) -> None:
     """Write ``target`` to ``path``; ``cpu`` is the machine's name (this machine's by default)."""
     head = "# Measured by `autofusion calibrate`. Bytes, seconds, flop/s; one core unless said otherwise.\n\n"
-    text = tomli_w.dumps({"cpu": cpu_name() if cpu is None else cpu, **dataclasses.asdict(target)})
+    text = tomli_w.dumps(
+        {"cpu": cpu_name() if cpu is None else cpu, **{name: getattr(target, name) for name in MEASURED}}
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, head + text)
 
@@ -46,11 +52,10 @@ def load(path: Path) -> tuple[Target, str]:
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise OptionError(f"target file '{path}' cannot be read: {error}; run `autofusion calibrate` again") from error
     cpu = data.pop("cpu", "")
-    names = [field.name for field in dataclasses.fields(Target)]
     for name in data:
-        if name not in names:
-            raise OptionError(f"target file '{path}' has an unknown entry '{name}'{nearest(name, names)}")
-    values: dict[str, Any] = {name: _checked(path, name, data) for name in names}
+        if name not in MEASURED:
+            raise OptionError(f"target file '{path}' has an unknown entry '{name}'{nearest(name, MEASURED)}")
+    values: dict[str, Any] = {name: _checked(path, name, data) for name in MEASURED}
     return _consistent(path, Target(**values)), str(cpu)
 
 
@@ -71,8 +76,7 @@ def locked_target(lock: Mapping[str, Any], path: Path, threads: int | None = Non
 
     Raises OptionError if the table is wrong, or this machine cannot run code for that instruction set.
     """
-    names = [field.name for field in dataclasses.fields(Target)]
-    target = _consistent(path, Target(**{name: _checked(path, name, dict(lock)) for name in names}))
+    target = _consistent(path, Target(**{name: _checked(path, name, dict(lock)) for name in MEASURED}))
     have = detect()
     if target.isa not in _RUNS.get(have.isa, (have.isa,)):
         raise OptionError(

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from autofusion.errors import UnsupportedOperatorError, nearest
+from autofusion.forks import RenewedLock
 from autofusion.frontends.contract import Converter, Converters
 from autofusion.hooks import CONVERTER_GROUP
 
-_FILLING = threading.RLock()
+_FILLING = RenewedLock()
 """Held while a table imports its converters, which register themselves: other threads must not see half a table."""
 
 

@@ -11,7 +11,7 @@ from autofusion.hooks import hookimpl
 
 if TYPE_CHECKING:
     from autofusion.errors import AutofusionError, GraphError, InputError, KernelError, OptionError, nearest
-    from autofusion.forks import renew_after_fork
+    from autofusion.forks import forks_wait, renew_after_fork
     from autofusion.kernels.contract import (
         PLAIN,
         BindContext,
@@ -96,6 +96,7 @@ __all__ = [
     "dense_strides",
     "evaluate",
     "factor_of",
+    "forks_wait",
     "hookimpl",
     "instruction_sets",
     "nearest",

@@ -28,3 +28,5 @@ class Target:
     bandwidth_memory: float
     transcendentals: float
     """Vectorised exp-like evaluations a second."""
+    flush_denormals: bool = False
+    """Native code takes denormal floats for zero, operands and results: an option, not a property of the machine."""

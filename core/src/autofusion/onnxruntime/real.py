@@ -7,16 +7,16 @@ are kept apart.
 from __future__ import annotations
 
 import sys
-import threading
 from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import Any
 
 from autofusion.faults import PLUGIN_FAULTS, require_own
+from autofusion.forks import RenewedLock
 
 NAME = "onnxruntime"
 _STATE = "onnxruntime_pybind11_state"
-_lock = threading.Lock()
+_lock = RenewedLock()
 _real: list[ModuleType | None] = []
 
 

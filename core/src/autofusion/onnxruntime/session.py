@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from autofusion.errors import InputError
+from autofusion.forks import RenewedLock
 from autofusion.onnxruntime import errors
 from autofusion.onnxruntime.binding import IOBinding
 from autofusion.onnxruntime.fallback import Fallback
@@ -51,7 +52,7 @@ class InferenceSession:
         if not isinstance(source, bytes) and not os.path.exists(source):
             raise errors.failure("NoSuchFile", f"Load model from {source} failed. File doesn't exist")
         self._fallback = Fallback(source, self._options)
-        self._lock = threading.Lock()
+        self._lock = RenewedLock()
         self._real: Any = None
         """The session of the real onnxruntime, once it has taken over."""
         self._session: Session | None = None

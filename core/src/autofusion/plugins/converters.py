@@ -16,12 +16,12 @@ neither is used.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from autofusion._version import __version__
 from autofusion.faults import PLUGIN_FAULTS, require_own
+from autofusion.forks import RenewedLock
 from autofusion.hooks import CONVERTER_GROUP
 from autofusion.plugins.discovery import (
     SUBSET,
@@ -48,7 +48,7 @@ class InstalledConverters:
         self.frontend = frontend
         self._pins = pins
         self._environ = os.environ if environ is None else environ
-        self._lock = threading.RLock()
+        self._lock = RenewedLock()
         self._points: dict[str, Installed] | None = None
         self._records: list[PluginRecord] = []
         self._loaded: dict[str, Callable[..., Any]] = {}

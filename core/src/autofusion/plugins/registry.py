@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import os
-import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from autofusion.errors import ModelError, OptionError, PluginError, nearest
 from autofusion.faults import PLUGIN_FAULTS, require_own
+from autofusion.forks import RenewedLock
 from autofusion.frontends import filetype
 from autofusion.frontends.contract import Adviser, Frontend
 from autofusion.hooks import CONVERTER_GROUP
@@ -51,7 +51,7 @@ class Registry:
         self._pins = pins if lock is None else lock.versions
         self._environ = environ
         self.lock_file = lock
-        self._lock = threading.RLock()
+        self._lock = RenewedLock()
         self._discovery: Discovery | None = None
         self._given: dict[str, list[Any]] | None = None
         self._made: dict[Any, list[Any]] = {}

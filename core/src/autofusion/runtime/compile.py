@@ -12,6 +12,7 @@ from autofusion.cost.detect import usable_cores
 from autofusion.cost.model import CostModel
 from autofusion.errors import AutofusionError, ModelError, OptionError
 from autofusion.faults import PLUGIN_FAULTS, require_own
+from autofusion.forks import forks_wait
 from autofusion.frontends.contract import LoadOptions
 from autofusion.frontends.source import Source, as_file
 from autofusion.fusion.rule_switches import Switches
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
 
+@forks_wait()
 @collector_paused()
 def load(
     model: Source,
@@ -75,6 +77,7 @@ def _load(path: Path, options: LoadOptions, registry: Registry) -> Graph:
         raise ModelError(f"{who} failed on '{path}', which it should read or refuse: {describe(error)}") from error
 
 
+@forks_wait()
 @collector_paused()
 def compile(
     model: Source | Graph,
@@ -120,6 +123,8 @@ def compile(
     ends = {"inputs": inputs, "outputs": outputs, "key": key, "signature": signature, "shapes": shapes}
     graph = model if isinstance(model, Graph) else load(model, registry=registry, **ends)  # type: ignore[arg-type]
     target = target or _locked_target(registry, chosen.threads) or current(chosen.threads or usable_cores())
+    if target.flush_denormals != chosen.flush_denormals:
+        target = dataclasses.replace(target, flush_denormals=chosen.flush_denormals)
     kernel_packs = registry.kernel_packs(target)
     Switches(registry.rule_packs, chosen, graph)  # refuses unknown names while the graph still has all of them
     KernelSwitches(kernel_packs, chosen, graph)

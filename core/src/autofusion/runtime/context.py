@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autofusion.cost.model import CostModel
+from autofusion.forks import RenewedLock
 from autofusion.fusion.ledger import Ledger
 from autofusion.fusion.optimise import optimise, prepare
 from autofusion.fusion.recipe import Recipe
@@ -53,7 +53,7 @@ class Observation:
 
     def __init__(self) -> None:
         self.observer: Observer | None = None
-        self._turn = threading.Lock()
+        self._turn = RenewedLock()
 
     @contextmanager
     def by(self, observer: Observer) -> Iterator[None]:
@@ -79,7 +79,7 @@ class Context:
     cache: dict[Any, Any] = field(default_factory=dict)
     bodies: dict[int, Body] = field(default_factory=dict)
     """Control-flow bodies by the id of their graph."""
-    lock: threading.RLock = field(default_factory=threading.RLock)
+    lock: RenewedLock = field(default_factory=RenewedLock)
     kernel_switches: KernelSwitches = field(init=False)
     observation: Observation = field(default_factory=Observation)
     """Of tails and control-flow bodies as they run; copies of the context share it."""
@@ -92,7 +92,7 @@ class Context:
 
     def variant(self, **changes: Any) -> Context:
         """A context with some options changed, for the same model; packed weights and ``plans`` are shared."""
-        return replace(self, options=replace(self.options, **changes), bodies={}, lock=threading.RLock())
+        return replace(self, options=replace(self.options, **changes), bodies={}, lock=RenewedLock())
 
     @property
     def bind_context(self) -> BindContext:

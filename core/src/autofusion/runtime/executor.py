@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from autofusion.forks import renew_after_fork
+from autofusion.forks import forks_wait, renew_after_fork
 from autofusion.fusion.ledger import Ledger
 from autofusion.ir.collector import collector_paused
 from autofusion.ir.graph import Graph
@@ -189,7 +189,7 @@ class Executor:
                 return found
         plans = self._context.plans
         try:
-            with plans.planning, collector_paused(), reading(self._context.files):
+            with forks_wait(), plans.planning, collector_paused(), reading(self._context.files):
                 start = time.perf_counter()
                 stage = self._build(key)
                 taken = time.perf_counter() - start

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from autofusion.forks import renew_after_fork
+from autofusion.forks import RenewedLock, renew_after_fork
 from autofusion.options import Options
 from autofusion.runtime.arena import Arena
 from autofusion.runtime.statistics import Statistics
@@ -88,12 +88,12 @@ class Plans:
 
     def __post_init__(self) -> None:
         self._entries: list[_Entry] = []
+        self.planning = RenewedLock()
         self.renew_lock()
         renew_after_fork(self)
 
     def renew_lock(self) -> None:
         """Locks that nobody holds; see ``forks``."""
-        self.planning = threading.RLock()
         self._lock = threading.Lock()
 
     def add(self, owner: dict[Any, Any], key: tuple[Any, ...], plan: Planned) -> None:

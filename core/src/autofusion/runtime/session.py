@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autofusion.errors import InputError, SizeWarning, nearest
-from autofusion.forks import renew_after_fork
+from autofusion.forks import RenewedLock
 from autofusion.fusion.ledger import Ledger
 from autofusion.ir.graph import Graph
 from autofusion.ir.mapped import mapped_files, reading
@@ -53,12 +52,7 @@ class Session:
         self.recipe: tuple[str, Mapping[str, Any]] | None = None
         """The file and the arguments of ``compile`` that make the same session, or None."""
         self._closed = False
-        self.renew_lock()
-        renew_after_fork(self)
-
-    def renew_lock(self) -> None:
-        """A lock that nobody holds; see ``forks``."""
-        self._separating = threading.Lock()
+        self._separating = RenewedLock()
 
     # ---- running ---------------------------------------------------------------------------------------------
 
@@ -291,6 +285,6 @@ def _with_tails(stage: Stage) -> list[Stage]:
 def _outside() -> int:
     """How many frames lie between the caller of this function and the first one outside this package."""
     frame, depth = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("autofusion"):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("autofusion", "contextlib")):
         frame, depth = frame.f_back, depth + 1
     return depth

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -84,8 +85,9 @@ def run_job(job: str, request: Mapping[str, Any], *, timeout: float, environ: Ma
         progress.touch()
         with (folder / "log.txt").open("wb") as log:
             child = subprocess.Popen(
-                [sys.executable, "-X", "faulthandler", "-m", "autofusion.tools.child", job, name],
-                stdin=subprocess.DEVNULL,
+                # -P: modules of the current folder must not take the place of installed ones.
+                [sys.executable, "-P", "-X", "faulthandler", "-m", "autofusion.tools.child", job, name],
+                stdin=subprocess.PIPE,  # it ends when this process does, whatever that dies of
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **(environ or {})},
@@ -123,6 +125,8 @@ def _wait(child: subprocess.Popen[bytes], progress: Path, timeout: float) -> boo
                     return True
     finally:
         _end_group(child)
+        if child.stdin is not None:
+            child.stdin.close()
 
 
 def _end_group(child: subprocess.Popen[bytes]) -> None:
@@ -161,12 +165,30 @@ def _plain(value: Any) -> Any:
     return sorted(value) if isinstance(value, set | frozenset) else str(value)
 
 
+def _end_with_parent() -> None:
+    """Watch standard input, which ends with the parent, from a thread, and end everything that the job has started."""
+    watched = os.dup(0)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+
+    def watch() -> None:
+        while os.read(watched, 1):
+            pass
+        if hasattr(os, "killpg"):
+            os.killpg(os.getpgrp(), signal.SIGKILL)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="autofusion-parent", daemon=True).start()
+
+
 def main() -> None:
     """The child's side: ``python -m autofusion.tools.child MODULE:FUNCTION FOLDER``."""
     module, _, name = sys.argv[1].partition(":")
     folder = Path(sys.argv[2])
     progress = Progress(folder)
-    sys.path.insert(0, os.getcwd())
+    _end_with_parent()
+    sys.path.append(os.getcwd())  # metrics are often written there
     try:
         job: Job = getattr(importlib.import_module(module), name)
         progress.keep(job(json.loads((folder / "request.json").read_text("utf-8")), progress))

@@ -257,9 +257,13 @@ def broadcast(node: Node, *shapes: Shape | None) -> Shape | None:
 
 
 def window_dim(
-    size: Dim, kernel: Dim, stride: int, pads: tuple[int, int], dilation: int, auto_pad: str, ceil: bool = False
+    size: Dim, kernel: Dim, stride: int, pads: tuple[int, int], dilation: int, auto_pad: str, ceil: bool | None = None
 ) -> Dim:
-    """Number of window positions along one axis (the formula of the operator set, ``ceil`` as in pooling)."""
+    """Number of window positions along one axis (the formula of the operator set).
+
+    ``ceil`` is None for convolutions. Of pooling, explicit pads leave one window where it is larger than the padded
+    axis by less than a stride, though the formula gives none: the quotient is rounded towards zero, as in onnxruntime.
+    """
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         return -(-size // stride) if isinstance(size, int) else (size if stride == 1 else None)
     if not isinstance(kernel, int):
@@ -270,7 +274,8 @@ def window_dim(
         return size if stride == 1 and padded == extent - 1 else None
     room = size + padded - extent
     if not ceil:
-        return room // stride + 1
+        partial = ceil is False and auto_pad == "NOTSET" and room < 0
+        return 1 - (-room // stride) if partial else room // stride + 1
     positions = -(-room // stride) + 1
     begin = 0 if auto_pad == "VALID" else pads[0]
     # A window that would start in the end padding does not count.
@@ -297,7 +302,7 @@ def paddings(node: Node, rank: int) -> list[tuple[int, int]]:
     return [(int(stated[i]), int(stated[i + rank])) for i in range(rank)]
 
 
-def window_dims(node: Node, sizes: Sequence[Dim], kernel: Sequence[Dim], *, ceil: bool = False) -> list[Dim]:
+def window_dims(node: Node, sizes: Sequence[Dim], kernel: Sequence[Dim], *, ceil: bool | None = None) -> list[Dim]:
     """Spatial output dims of a convolution or pooling with the node's pads, strides and dilations."""
     rank = len(sizes)
     if len(kernel) != rank:

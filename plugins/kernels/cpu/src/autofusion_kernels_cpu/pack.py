@@ -125,4 +125,5 @@ class CpuPack:
         from autofusion_kernels_cpu.native.pool import pool
         from autofusion_kernels_cpu.native.program import Program
 
-        return Program(pool(target.threads), [step.kernel for step in steps], memory)
+        kernels = [step.kernel for step in steps]
+        return Program(pool(target.threads), kernels, memory, target.flush_denormals)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from autofusion.ir.graph import Node
+from autofusion.ir.operators.shapes import window_dim
 from autofusion_kernels_reference.convolution import per_axis, taps, window_pads
 from autofusion_kernels_reference.support import Inputs, OpFunction, lowest, optional, wanted, wide
 
@@ -30,16 +31,9 @@ class _Windows:
         kernel = [int(k) for k in node.attrs["kernel_shape"]]
         strides, dilations = per_axis(node, "strides", rank), per_axis(node, "dilations", rank)
         low, high = window_pads(node, size, kernel, strides, dilations)
-        same = node.attr("auto_pad", "NOTSET") in ("SAME_UPPER", "SAME_LOWER")
-        out = []
-        for n, k, s, d, a, b in zip(size, kernel, strides, dilations, low, high, strict=True):
-            room = n + a + b - ((k - 1) * d + 1)
-            count = room // s + 1
-            if node.attr("ceil_mode", 0) and not same:
-                count = math.ceil(room / s) + 1
-                if (count - 1) * s >= n + a:  # a window that starts beyond the data and its left padding is dropped
-                    count -= 1
-            out.append(max(0, count))
+        auto, ceil = node.attr("auto_pad", "NOTSET"), bool(node.attr("ceil_mode", 0))
+        axes = zip(size, kernel, strides, zip(low, high, strict=True), dilations, strict=True)
+        out = [max(0, int(window_dim(*axis, auto, ceil) or 0)) for axis in axes]
         return cls(kernel, strides, dilations, low, high, out)
 
     def positions(self, tap: tuple[int, ...]) -> list[np.ndarray]:

@@ -21,7 +21,9 @@ from autofusion_kernels_cpu.codegen.isa import Isa
 
 # Byte offsets in the context. Words that different threads write live on lines of their own.
 EPOCH, SLEEPERS, ARRIVED, GENERATION, BARRIER_SLEEPERS = 0, 64, 128, 192, 256
-STEPS, STEP_COUNT, THREADS, STOP, TIMES, IDLE_SPINS, BARRIER_SPINS, SLEEP_FUNCTION, SLEEP_ARGUMENT = range(320, 392, 8)
+STEPS, STEP_COUNT, THREADS, STOP, TIMES, IDLE_SPINS, BARRIER_SPINS, SLEEP_FUNCTION, SLEEP_ARGUMENT, FLUSH = range(
+    320, 400, 8
+)
 CONTEXT_BYTES = 448
 
 _PAUSE = {
@@ -32,6 +34,24 @@ _CLOCK = {True: "llvm.readcyclecounter", False: "llvm.readsteadycounter"}
 _FUTEX = {
     True: (202, '"syscall", "={rax},{rax},{rdi},{rsi},{rdx},{r10},~{rcx},~{r11},~{memory}"'),
     False: (98, '"svc #0", "={x0},{x8},{x0},{x1},{x2},{x3},~{memory}"'),
+}
+
+# x86: MXCSR, where bit 15 flushes results and bit 6 takes operands for zero; ARM: FPCR, where bit 24 does both.
+_SET_MODE = {
+    True: """%old = alloca i32
+  %new = alloca i32
+  call void asm sideeffect "stmxcsr $0", "=*m,~{memory}"(ptr elementtype(i32) %old)
+  %was = load i32, ptr %old
+  %mode = or i32 %was, 32832
+  store i32 %mode, ptr %new
+  call void asm sideeffect "ldmxcsr $0", "*m,~{memory}"(ptr elementtype(i32) %new)""",
+    False: """%was = call i64 asm sideeffect "mrs $0, fpcr", "=r,~{memory}"()
+  %mode = or i64 %was, 16777216
+  call void asm sideeffect "msr fpcr, $0", "r,~{memory}"(i64 %mode)""",
+}
+_RESTORE_MODE = {
+    True: 'call void asm sideeffect "ldmxcsr $0", "*m,~{memory}"(ptr elementtype(i32) %old)',
+    False: 'call void asm sideeffect "msr fpcr, $0", "r,~{memory}"(i64 %was)',
 }
 
 _FUTEX_SLEEP = """
@@ -126,7 +146,23 @@ hold:
   ret void
 }
 
+; Run the program, with denormals taken for zero if the context says so: as the thread had it before, afterwards.
 define internal void @interpret(ptr %c, i64 %thread) noinline nounwind {
+  %fl = getelementptr i8, ptr %c, i64 FLUSH
+  %flush = load i64, ptr %fl
+  %asked = icmp ne i64 %flush, 0
+  br i1 %asked, label %set, label %plain
+plain:
+  call void @walk(ptr %c, i64 %thread)
+  ret void
+set:
+  SET_MODE
+  call void @walk(ptr %c, i64 %thread)
+  RESTORE_MODE
+  ret void
+}
+
+define internal void @walk(ptr %c, i64 %thread) noinline nounwind {
   %sa = getelementptr i8, ptr %c, i64 STEPS
   %steps = load ptr, ptr %sa
   %na = getelementptr i8, ptr %c, i64 STEP_COUNT
@@ -250,6 +286,9 @@ class InterpreterModule(Module):
             "CLOCK": _CLOCK[self.isa.is_x86],
             "BARRIER_SLEEPERS": str(BARRIER_SLEEPERS),
             "BARRIER_SPINS": str(BARRIER_SPINS),
+            "SET_MODE": _SET_MODE[self.isa.is_x86],
+            "RESTORE_MODE": _RESTORE_MODE[self.isa.is_x86],
+            "FLUSH": str(FLUSH),
             "SLEEP_FUNCTION": str(SLEEP_FUNCTION),
             "SLEEP_ARGUMENT": str(SLEEP_ARGUMENT),
             "STEP_COUNT": str(STEP_COUNT),

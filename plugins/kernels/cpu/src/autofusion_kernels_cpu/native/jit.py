@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 
 import autofusion.ir
-from autofusion.kernels import KernelError, renew_after_fork
+from autofusion.kernels import KernelError, forks_wait, renew_after_fork
 from autofusion_kernels_cpu.codegen.builder import Module
 from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.native.cache import ObjectCache, cache_folders, cache_limit
@@ -140,7 +140,7 @@ class Jit:
         self, key: tuple[str, str], isa: Isa, digest: str, exports: Sequence[str], write: Callable[[], Module]
     ) -> dict[str, int]:
         """Addresses of `exports` of the module that `write` makes, from the cache if it has them."""
-        with self._lock:
+        with forks_wait(), self._lock:
             if key not in self._known:
                 self._known[key] = self._found(isa, digest, exports, write)
             return self._known[key]

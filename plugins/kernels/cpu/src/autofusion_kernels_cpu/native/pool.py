@@ -24,7 +24,9 @@ from autofusion_kernels_cpu.native import interpreter
 from autofusion_kernels_cpu.native.jit import jit
 
 # About 50 us of spinning: longer than the gap between two runs in a loop, shorter than a scheduler's time slice.
-_STEPS, _STEP_COUNT, _TIMES = (each // 8 for each in (interpreter.STEPS, interpreter.STEP_COUNT, interpreter.TIMES))
+_STEPS, _STEP_COUNT, _TIMES, _FLUSH = (
+    each // 8 for each in (interpreter.STEPS, interpreter.STEP_COUNT, interpreter.TIMES, interpreter.FLUSH)
+)
 _SPINS = {True: 1000, False: 4000}
 # Pools with live workers. Strong references: the workers sleep on the pool's memory, so it must not go before they do.
 _running: set[Pool] = set()
@@ -93,8 +95,8 @@ class Pool:
         """Held during a run; a program patches its tables under it."""
         return self._lock
 
-    def run_locked(self, steps: int, count: int, times: int = 0) -> None:
-        """Run a table, int64 [count, 4] at the address ``steps``, with the lock held.
+    def run_locked(self, steps: int, count: int, times: int = 0, flush: bool = False) -> None:
+        """Run a table, int64 [count, 4] at the address ``steps``, with the lock held; `flush` takes denormals for zero.
 
         `times`, the address of int64 [count + 1] or 0, receives the clock at the start and after each step.
         """
@@ -106,6 +108,7 @@ class Pool:
         words[_STEPS] = steps
         words[_STEP_COUNT] = count
         words[_TIMES] = times
+        words[_FLUSH] = flush
         self._run(self._address)
 
     def close(self) -> None:

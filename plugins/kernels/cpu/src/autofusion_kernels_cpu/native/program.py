@@ -63,12 +63,15 @@ def independent(steps: Sequence[NativeStep]) -> tuple[NativeStep, ...]:
 class Program:
     """Bound kernels assembled for one memory: a `Segment`. Owns or references everything that its table points to."""
 
-    def __init__(self, pool: Pool, kernels: Sequence[NativeKernel], memory: Memory) -> None:
+    def __init__(
+        self, pool: Pool, kernels: Sequence[NativeKernel], memory: Memory, flush_denormals: bool = False
+    ) -> None:
         self.steps = steps = [step for kernel in kernels for step in kernel.steps]
         # Waking the others would take longer than what they have to do. Alone, a program waits for no other one.
         alone = pool.threads == 1 or all(step.workers == 1 for step in steps)
         self.pool = Pool(1) if alone else pool
         self._memory = memory
+        self._flush = flush_denormals
         self._copies: list[np.ndarray] = []
         """Of constants that are mapped from a file."""
         self._owners = np.repeat(np.arange(len(kernels)), [len(kernel.steps) for kernel in kernels])
@@ -136,7 +139,7 @@ class Program:
         pool = self.pool
         with pool.lock:
             self._bind(addresses)
-            pool.run_locked(address, len(table))
+            pool.run_locked(address, len(table), flush=self._flush)
             if self._checks:
                 self._check()
 
@@ -160,7 +163,7 @@ class Program:
         times = np.zeros(len(self.steps) + 1, np.int64)
         with self.pool.lock:
             self._bind(addresses)
-            self.pool.run_locked(self._address_of_table, len(self._table), int(times.ctypes.data))
+            self.pool.run_locked(self._address_of_table, len(self._table), int(times.ctypes.data), self._flush)
             with contextlib.suppress(NotFinite):  # which takes as long
                 self._check()
         return np.diff(times) / clock_hertz()
