@@ -11,6 +11,7 @@ from autofusion_kernels_cpu.integer.form import Form, form_for
 from autofusion_kernels_cpu.integer_conv.bind import bind, needs_image, scratch_bytes
 from autofusion_kernels_cpu.integer_conv.problem import integer_conv_of
 from autofusion_kernels_cpu.integer_conv.schedule import estimate
+from autofusion_kernels_cpu.support import anew
 
 
 def offers(node: Node, target: Target) -> list[Offer] | Refusal:
@@ -31,5 +32,6 @@ def offers(node: Node, target: Target) -> list[Offer] | Refusal:
             seconds=cost.seconds,
             scratch=scratch_bytes(problem, form, isa),
             numerics=problem.epilogue.region.numerics,
+            resize=partial(anew, offers, node, target),
         )
     ]
