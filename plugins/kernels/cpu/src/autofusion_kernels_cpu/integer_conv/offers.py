@@ -11,6 +11,7 @@ from autofusion_kernels_cpu.integer.form import Form, form_for
 from autofusion_kernels_cpu.integer_conv.bind import bind, fits_planar, needs_image, scratch_bytes
 from autofusion_kernels_cpu.integer_conv.problem import IntegerConv, integer_conv_of
 from autofusion_kernels_cpu.integer_conv.schedule import estimate
+from autofusion_kernels_cpu.support import again
 
 
 def offers(node: Node, target: Target) -> list[Offer] | Refusal:
@@ -39,4 +40,9 @@ def _offer(problem: IntegerConv, form: Form, planar: bool, target: Target) -> Of
         seconds=cost.seconds,
         scratch=scratch_bytes(problem, form, isa, planar),
         numerics=problem.epilogue.region.numerics,
+        resize=partial(again, partial(integer_conv_of, problem.node), _resized, form, planar, target),
     )
+
+
+def _resized(problem: IntegerConv, form: Form, planar: bool, target: Target) -> Offer | None:
+    return None if planar and not fits_planar(problem, form) else _offer(problem, form, planar, target)
