@@ -12,6 +12,7 @@ from autofusion.hooks import hookimpl
 if TYPE_CHECKING:
     from autofusion.errors import AutofusionError, GraphError, InputError, KernelError, OptionError, nearest
     from autofusion.forks import forks_wait, renew_after_fork
+    from autofusion.kernels.caching import CacheFolder, CachingPack
     from autofusion.kernels.contract import (
         PLAIN,
         BindContext,
@@ -73,6 +74,8 @@ __all__ = [
     "BoundStep",
     "Buffer",
     "BufferKind",
+    "CacheFolder",
+    "CachingPack",
     "Factor",
     "FusedKind",
     "GraphError",
@@ -107,6 +110,7 @@ _MODULES = (
     "autofusion.errors",
     "autofusion.forks",
     "autofusion.kernels.contract",
+    "autofusion.kernels.caching",
     "autofusion.kernels.evaluation",
     "autofusion.kernels.isa",
     "autofusion.kernels.target",
