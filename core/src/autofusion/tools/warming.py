@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,8 @@ class Warmed:
 
 def caching_packs() -> dict[str, CachingPack]:
     """The installed packs for this machine that keep kernels on disk, by name. OptionError if there is none."""
-    found = {p.name: p for p in default_registry().kernel_packs(detect()) if isinstance(p, CachingPack)}
+    packs = default_registry().kernel_packs(detect())
+    found: dict[str, CachingPack] = {pack.name: pack for pack in packs if isinstance(pack, CachingPack)}
     if not found:
         raise OptionError(
             "no installed kernel pack keeps compiled kernels on disk: install autofusion-kernels-cpu, and see "
@@ -57,7 +58,8 @@ def warm(model: Path, shapes: Mapping[str, Sequence[int]], settings: Mapping[str
 
 def _plan_bodies(session: Session) -> None:
     """Plan every body whose input types are known: a run only comes to one branch of an If."""
-    bodies, planned = session.context.bodies, set()
+    bodies = session.context.bodies
+    planned: set[int] = set()
     while planned < bodies.keys():
         for key, body in list(bodies.items()):
             types = static_key(body.executor.graph)
@@ -66,12 +68,12 @@ def _plan_bodies(session: Session) -> None:
             planned.add(key)
 
 
-def _counts(packs: Any) -> tuple[int, int]:
+def _counts(packs: Iterable[CachingPack]) -> tuple[int, int]:
     counts = [pack.kernel_counts() for pack in packs]
     return sum(count[0] for count in counts), sum(count[1] for count in counts)
 
 
-def _require_kept(packs: Any) -> None:
+def _require_kept(packs: Iterable[CachingPack]) -> None:
     for pack in packs:
         for folder in pack.cache_folders():
             if folder.is_first and (folder.problem or not folder.kernels):
