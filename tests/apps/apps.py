@@ -112,6 +112,7 @@ def run(name: str, drop_in: bool, timeout: float = 1200.0) -> Record:
         command = [sys.executable, *launcher, str(HERE / "programs" / f"{name}.py"), str(written)]
         # A model that only the real onnxruntime can run would compare it with itself.
         env = {**os.environ, "PYTHONPATH": str(environment()), "AUTOFUSION_STRICT": "1"}
+        env.pop("PYTHONDONTWRITEBYTECODE", None)  # installed programs have their byte code
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=timeout)
         if done.returncode:
             raise AppsError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-4000:]}")

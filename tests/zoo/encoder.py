@@ -40,13 +40,22 @@ class _Model:
 
 
 def save_encoder(
-    path: Path, *, layers: int = 2, size: int = 64, heads: int = 4, inner: int = 256, length: int = 24, seed: int = 0
+    path: Path,
+    *,
+    layers: int = 2,
+    size: int = 64,
+    heads: int = 4,
+    inner: int = 256,
+    length: int | None = 24,
+    seed: int = 0,
 ) -> None:
-    """Write the float32 model: ``x`` [1, length, size] to ``y`` of the same shape."""
+    """Write the float32 model: ``x`` [1, length, size] to ``y`` of the same shape; of open sizes without a length."""
+    lead = [0, 0] if length is None else [1, length]  # 0 in the shape of a Reshape keeps the operand's
+    dims: list[int | str] = ["batch", "length"] if length is None else [1, length]
     m = _Model(seed)
     x = "x"
     depth = size // heads
-    split, joined = m.constant([1, length, heads, depth], np.int64), m.constant([1, length, size], np.int64)
+    split, joined = m.constant([*lead, heads, depth], np.int64), m.constant([*lead, size], np.int64)
     for _ in range(layers):
         q, k, v = (m("Reshape", m.linear(x, size, size), split) for _ in range(3))
         q, v = (m("Transpose", t, perm=[0, 2, 1, 3]) for t in (q, v))
@@ -59,6 +68,6 @@ def save_encoder(
         erf = m("Add", m("Erf", m("Div", h, m.constant(math.sqrt(2)))), m.constant(1))
         x = m.norm(m("Add", m.linear(m("Mul", m("Mul", h, erf), m.constant(0.5)), inner, size), x), size)
     m.nodes.append(helper.make_node("Identity", [x], ["y"]))
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, length, size]) for n in ("x", "y")]
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [*dims, size]) for n in ("x", "y")]
     graph = helper.make_graph(m.nodes, "encoder", ends[:1], ends[1:], m.constants)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))

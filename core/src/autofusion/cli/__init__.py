@@ -31,6 +31,7 @@ COMMANDS = (
     "switches",
     "plugins",
     "rules",
+    "cache",
     "lock",
     "record",
     "check",

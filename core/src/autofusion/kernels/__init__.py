@@ -12,6 +12,7 @@ from autofusion.hooks import hookimpl
 if TYPE_CHECKING:
     from autofusion.errors import AutofusionError, GraphError, InputError, KernelError, OptionError, nearest
     from autofusion.forks import forks_wait, renew_after_fork
+    from autofusion.kernels.caching import CacheFolder, CachingPack
     from autofusion.kernels.contract import (
         PLAIN,
         BindContext,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         Offer,
         Operand,
         PythonKernel,
+        RepeatingSegment,
         Segment,
         TensorView,
         constant_view,
@@ -73,6 +75,8 @@ __all__ = [
     "BoundStep",
     "Buffer",
     "BufferKind",
+    "CacheFolder",
+    "CachingPack",
     "Factor",
     "FusedKind",
     "GraphError",
@@ -88,6 +92,7 @@ __all__ = [
     "OptionError",
     "PythonKernel",
     "Refusal",
+    "RepeatingSegment",
     "Segment",
     "Target",
     "TensorView",
@@ -107,6 +112,7 @@ _MODULES = (
     "autofusion.errors",
     "autofusion.forks",
     "autofusion.kernels.contract",
+    "autofusion.kernels.caching",
     "autofusion.kernels.evaluation",
     "autofusion.kernels.isa",
     "autofusion.kernels.target",

@@ -23,7 +23,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeGuard
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
@@ -226,6 +226,15 @@ class Segment(Protocol):
 
     def run_timed(self, addresses: Sequence[int]) -> Sequence[float]:
         """Run all steps; return the seconds that each took."""
+        ...
+
+
+@runtime_checkable
+class RepeatingSegment(Protocol):
+    """A segment that can also run many times in one call: for the bodies of loops."""
+
+    def repeat(self, addresses: np.ndarray) -> None:
+        """Run all steps once for each row of ``addresses``, int64 [runs, slots], in order."""
         ...
 
 

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NoReturn
 
+import numpy as np
+
 from autofusion.errors import InputError, KernelError
 from autofusion.faults import PLUGIN_FAULTS, require_own
 from autofusion.ir.graph import Node
@@ -26,6 +28,7 @@ from autofusion.kernels.contract import (
     Offer,
     Operand,
     PythonKernel,
+    RepeatingSegment,
     Segment,
     TensorView,
 )
@@ -197,7 +200,7 @@ class GuardedPack:
             return None
         return self.attributed(offer, f"a copy of {type_}")
 
-    def assemble(self, steps: Sequence[BoundStep], memory: Memory, target: Target) -> Segment:
+    def assemble(self, steps: Sequence[BoundStep], memory: Memory, target: Target) -> GuardedSegment:
         """The pack's native call for ``steps``, which have kernels that are not callable."""
         others = f" and {len(steps) - 1} more" if len(steps) > 1 else ""
         what = f"{steps[0].node.label}{others}"
@@ -207,14 +210,15 @@ class GuardedPack:
             self.fail(error, ALL, what, " when assembled")
         if segment is None:
             raise self.failure(ALL, what, "bound kernels that are not callable, but assembles none")
-        return _Segment(segment, self, what)
+        return GuardedSegment(segment, self, what)
 
 
-class _Segment:
+class GuardedSegment:
     """Assembled steps."""
 
     def __init__(self, segment: Segment, pack: GuardedPack, what: str) -> None:
         self._segment, self._pack, self._what = segment, pack, what
+        self._repeat = segment.repeat if isinstance(segment, RepeatingSegment) else self._run_each
 
     def run(self, addresses: Sequence[int], start: int = 0, stop: int | None = None) -> None:
         """Run the steps from ``start`` up to ``stop``."""
@@ -223,6 +227,18 @@ class _Segment:
         except PLUGIN_FAULTS as error:
             self._pack.fail(error, ALL, self._what)
         self._pack.succeed(ALL)
+
+    def repeat(self, addresses: np.ndarray) -> None:
+        """Run all steps once for each row of ``addresses``, [runs, slots]."""
+        try:
+            self._repeat(addresses)
+        except PLUGIN_FAULTS as error:
+            self._pack.fail(error, ALL, self._what)
+        self._pack.succeed(ALL)
+
+    def _run_each(self, addresses: np.ndarray) -> None:
+        for row in addresses.tolist():
+            self._segment.run(row)
 
     def run_timed(self, addresses: Sequence[int]) -> Sequence[float]:
         """Run all steps; the seconds that each took."""

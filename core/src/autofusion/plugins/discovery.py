@@ -177,7 +177,8 @@ def canonical_name(name: str) -> str:
     return re.sub("[-_.]+", "-", name).lower()
 
 
-_PLAIN = re.compile(r"([\w.-]+) *((?:(?:>=|<) *\d+(?:\.\d+)*(?:, *(?=[<>])|$))*)")
+_RANGE = r"(?:>=|<) *\d+(?:\.\d+)*(?:, *(?=[<>])|(?= *;|$))"
+_PLAIN = re.compile(rf"([\w.-]+) *((?:{_RANGE})*)( *; *extra == ['\"][\w.-]+['\"])?")
 
 
 def incompatible(requires: Iterable[str], version: str) -> Refusal | None:
@@ -211,7 +212,7 @@ def _plainly_compatible(requires: Iterable[str], version: str) -> bool:
     plain = [_PLAIN.fullmatch(text) for text in requires]
     if not re.fullmatch(r"\d+(\.\d+)*", version) or not all(plain):
         return False
-    ranges = [match[2] for match in plain if match and canonical_name(match[1]) == "autofusion"]
+    ranges = [match[2] for match in plain if match and not match[3] and canonical_name(match[1]) == "autofusion"]
     limits = [limit for text in ranges for limit in re.findall(r"(>=|<) *([\d.]+)", text)]
     found = _release(version)
     return bool(ranges) and all((found >= _release(limit)) == (sign == ">=") for sign, limit in limits)

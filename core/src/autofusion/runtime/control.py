@@ -20,6 +20,7 @@ from autofusion.kinds import FusedKind
 from autofusion.numerics import Numerics
 from autofusion.refusal import Refusal
 from autofusion.runtime.context import Body, Context
+from autofusion.runtime.repeat import RUNS, Loop
 
 if TYPE_CHECKING:
     from autofusion.runtime.executor import Executor
@@ -32,6 +33,10 @@ class Runner(Protocol):
 
     def run(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """The results for ``inputs``."""
+        ...
+
+    def repeat(self, inputs: Sequence[Any], loop: Loop) -> list[Any] | None:
+        """All runs of ``loop``, the first on ``inputs``; None if the body has to be run one by one."""
         ...
 
 
@@ -100,8 +105,13 @@ def _make_loop(node: Node, executor: Callable[[Graph], Runner]) -> Run:
         limit = None if inputs[0] is None else int(_single(inputs[0], node, "number of iterations"))
         going = True if inputs[1] is None else _truth(inputs[1], node)
         state, outer = list(inputs[2 : 2 + carried]), list(inputs[2 + carried :])
-        scanned: list[list[np.ndarray]] = [[] for _ in range(len(body.outputs) - 1 - carried)]
         number, true = 0, np.array(True)
+        if going and limit is not None and limit in RUNS:
+            loop = Loop(limit, {0: np.arange(limit)}, {1 + i: 2 + i for i in range(carried)}, (1, 0))
+            whole = step.repeat([np.array(number), true, *state, *outer], loop)
+            if whole is not None:
+                return whole[1:]
+        scanned: list[list[np.ndarray]] = [[] for _ in range(len(body.outputs) - 1 - carried)]
         while going and (limit is None or number < limit):
             results = step.run([np.array(number, np.int64), true, *state, *outer])
             going = _truth(results[0], node)
@@ -131,23 +141,33 @@ def _make_scan(node: Node, executor: Callable[[Graph], Runner]) -> Run:
 
     def run(inputs: Sequence[Any]) -> Sequence[Any]:
         state, outer = list(inputs[:states]), list(inputs[states + scans :])
-        rows = [np.moveaxis(x, a, 0) for x, a in zip(inputs[states : states + scans], in_axes, strict=True)]
+        rows = [np.moveaxis(x, a, 0) if a else x for x, a in zip(inputs[states : states + scans], in_axes, strict=True)]
         # In order in memory, so that no row has to be copied on its own.
-        rows = [np.require(r[::-1] if back else r, requirements="C") for r, back in zip(rows, in_back, strict=True)]
+        rows = [
+            np.require(r[::-1] if back else r, requirements=("C", "A")) for r, back in zip(rows, in_back, strict=True)
+        ]
         lengths = {len(r) for r in rows}
         if len(lengths) != 1:
             raise InputError(f"{node.label}: its scan inputs have different lengths {sorted(lengths)}")
-        scanned: list[list[np.ndarray]] = [[] for _ in range(made_count)]
-        for number in range(lengths.pop()):
-            results = step.run([*state, *[r[number, ...] for r in rows], *outer])
-            state = list(results[:states])
-            for made, result in zip(scanned, results[states:], strict=True):
-                made.append(result)
-        stacked = []
-        for made, value, axis, back in zip(scanned, body.outputs[states:], out_axes, out_back, strict=True):
-            whole = _stack(made[::-1] if back else made, value.type)
-            stacked.append(np.ascontiguousarray(np.moveaxis(whole, 0, axis)))
-        return [*(_fresh(s) for s in state), *stacked]
+        length = lengths.pop()
+        made = None
+        if length in RUNS:
+            loop = Loop(length, {states + i: r for i, r in enumerate(rows)}, {i: i for i in range(states)})
+            made = step.repeat([*state, *[r[0, ...] for r in rows], *outer], loop)
+        if made is None:
+            scanned: list[list[np.ndarray]] = [[] for _ in range(made_count)]
+            for number in range(length):
+                results = step.run([*state, *[r[number, ...] for r in rows], *outer])
+                state = list(results[:states])
+                for column, result in zip(scanned, results[states:], strict=True):
+                    column.append(result)
+            types = [value.type for value in body.outputs[states:]]
+            made = [*map(_fresh, state), *map(_stack, scanned, types)]
+        stacked = [
+            np.ascontiguousarray(np.moveaxis(whole[::-1] if back else whole, 0, axis)) if axis or back else whole
+            for whole, axis, back in zip(made[states:], out_axes, out_back, strict=True)
+        ]
+        return [*made[:states], *stacked]
 
     return run
 

@@ -27,6 +27,7 @@ from autofusion.runtime.context import Context
 from autofusion.runtime.control import ControlPack
 from autofusion.runtime.decisions import Decider
 from autofusion.runtime.plans import DROPPED, LOG, Turns, touch
+from autofusion.runtime.repeat import Loop
 from autofusion.runtime.runner import NODE_BYTES, PlanRunner
 from autofusion.runtime.split import Split, split, whole
 
@@ -100,6 +101,10 @@ class Executor:
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Run on the graph's inputs, in order."""
         return self.attempt(inputs, self._context.observation.observer or Stage.run)
+
+    def repeat(self, inputs: Sequence[Any], loop: Loop) -> list[Any] | None:
+        """All runs of ``loop``, the first on ``inputs``; None if this graph has to be run from Python each time."""
+        return None if self._context.observation.observer else self.attempt(inputs, loop.run)
 
     def attempt(
         self, inputs: Sequence[Any], act: Callable[[Stage, Sequence[Any]], T], *, replace_failing: bool = True

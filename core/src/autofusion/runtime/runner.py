@@ -13,9 +13,9 @@ from autofusion.errors import KernelError
 from autofusion.ir.graph import FUSED, Node
 from autofusion.ir.mapped import resident
 from autofusion.ir.types import TensorType, Type
-from autofusion.kernels.contract import BindContext, BoundStep, BufferKind, PythonKernel, Segment, TensorView
+from autofusion.kernels.contract import BindContext, BoundStep, BufferKind, PythonKernel, TensorView
 from autofusion.lowering.plan import Plan, Step
-from autofusion.offers.guard import guarded
+from autofusion.offers.guard import GuardedSegment, guarded
 from autofusion.runtime.arena import Arena
 
 STAGED_BYTES = 1 << 14
@@ -95,6 +95,20 @@ class PlanRunner:
             for part in self._parts:
                 part.run(run)
             return self._results(run)
+
+    @property
+    def is_native(self) -> bool:
+        """True if all steps run in one native call."""
+        return len(self._parts) == 1 and isinstance(self._parts[0], _SegmentPart)
+
+    def repeat(self, chunks: Iterable[np.ndarray]) -> None:
+        """Run a native plan once for each row of the arrays, int64 [runs, slots]: addresses of the caller's arrays."""
+        (part,) = self._parts
+        assert isinstance(part, _SegmentPart)
+        with self.arena.lock:
+            self.arena.hold(self.plan)
+            for addresses in chunks:
+                part.repeat(addresses)
 
     def run_timed(self, inputs: Sequence[Any]) -> tuple[list[Any], list[tuple[Step, float]]]:
         """Like ``run``; also return the seconds of every step, in order."""
@@ -180,12 +194,15 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 class _SegmentPart:
     """Native steps in one call."""
 
-    def __init__(self, steps: list[Step], segment: Segment) -> None:
+    def __init__(self, steps: list[Step], segment: GuardedSegment) -> None:
         self.steps, self._segment = steps, segment
         self.nbytes = int(getattr(segment, "nbytes", 0))
 
     def run(self, run: _Run) -> None:
         self._segment.run(run.addresses)
+
+    def repeat(self, addresses: np.ndarray) -> None:
+        self._segment.repeat(addresses)
 
     def run_watched(self, run: _Run, arena: Arena, first: int, wanted: Collection[int], watch: Watch) -> None:
         done = 0

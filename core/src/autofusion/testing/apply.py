@@ -30,6 +30,7 @@ from autofusion.plugins.registry import default_registry
 from autofusion.refusal import Refusal
 from autofusion.rules.rule import RulePack
 from autofusion.runtime.control import MAKERS
+from autofusion.runtime.repeat import Loop
 
 
 @functools.cache
@@ -73,6 +74,9 @@ class _Body:
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The results for ``inputs``."""
         return run_graph_by_reference(self._graph, dict(zip((v.name for v in self._graph.inputs), inputs, strict=True)))
+
+    def repeat(self, inputs: Sequence[Any], loop: Loop) -> None:
+        """Nothing: bodies are run step by step."""
 
 
 class FreeKernels:

@@ -229,3 +229,23 @@ def test_limit_is_a_number_of_bytes(monkeypatch):
     monkeypatch.setenv("AUTOFUSION_CACHE_BYTES", "lots")
     with pytest.raises(OptionError, match=r"AUTOFUSION_CACHE_BYTES.*'lots'"):
         cache.cache_limit()
+
+
+@unix
+def test_what_is_kept_is_told_shared_and_removed(tmp_path):
+    first, second = tmp_path / "own" / "kernels", tmp_path / "image" / "kernels"
+    ObjectCache([second]).write("b", b"other")
+    os.chmod(second, 0o777)
+    kept = ObjectCache([first, second])
+    assert [(f.path, f.kernels, f.is_first) for f in kept.usage()] == [(first, 0, True), (second, 1, False)]
+    kept.write("a", b"code")
+    own, image = kept.usage()
+    assert (own.kernels, own.nbytes, own.problem) == (1, (first / "a.o").stat().st_size, "")
+    assert "can be written to by others" in image.problem
+    kept.share()
+    modes = [path.stat().st_mode & 0o777 for path in (first, first.parent, first / "a.o")]
+    assert modes[0] == 0o755 and modes[1] & 0o755 == 0o755 and modes[2] == 0o644 and kept.read("a") == b"code"
+    kept.clean()
+    assert objects(first) == [] and objects(second) == ["b.o"]
+    kept.clean()  # also where there is nothing
+    ObjectCache([tmp_path / "missing"]).clean()

@@ -11,6 +11,7 @@ import functools
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from autofusion.ir.graph import FUSED, Node
 from autofusion.ir.types import TensorType
@@ -25,6 +26,7 @@ from autofusion.kernels import (
     REDUCTION,
     SOFTMAX,
     BoundStep,
+    CacheFolder,
     FusedKind,
     Memory,
     Offer,
@@ -36,6 +38,9 @@ from autofusion.kernels import (
     storable,
 )
 from autofusion_kernels_cpu.codegen.isa import ISAS
+
+if TYPE_CHECKING:
+    from autofusion_kernels_cpu.native.jit import Jit
 
 FAMILIES: Mapping[str, tuple[FusedKind, ...]] = {
     "conv": (CONV,),
@@ -114,6 +119,23 @@ class CpuPack:
                 offers += answer
         return offers or Refusal("; ".join(dict.fromkeys(reasons)) or "no kernel fits its operands")
 
+    def cache_folders(self) -> Sequence[CacheFolder]:
+        """The folders of the cache of compiled kernels."""
+        return _jit().cache.usage()
+
+    def clean_cache(self) -> None:
+        """Remove all kernels from the first folder."""
+        _jit().cache.clean()
+
+    def share_cache(self) -> None:
+        """Let every user read the first folder."""
+        _jit().cache.share()
+
+    def kernel_counts(self) -> tuple[int, int]:
+        """How many kernels this process has compiled, and how many it has found in the cache."""
+        counters = _jit().counters
+        return counters.compiled, counters.cached
+
     def reorder(self, type_: TensorType, source: Operand, result: Operand, target: Target) -> Offer | None:
         """Copies between layouts, into borders and into slices."""
         from autofusion_kernels_cpu.reorder import reorder_offer
@@ -127,3 +149,9 @@ class CpuPack:
 
         kernels = [step.kernel for step in steps]
         return Program(pool(target.threads), kernels, memory, target.flush_denormals)
+
+
+def _jit() -> Jit:
+    from autofusion_kernels_cpu.native.jit import jit
+
+    return jit()

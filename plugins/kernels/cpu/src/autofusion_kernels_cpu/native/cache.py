@@ -18,10 +18,10 @@ import stat
 import tempfile
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from autofusion.kernels import OptionError
+from autofusion.kernels import CacheFolder, OptionError
 
 ENVIRONMENT = "AUTOFUSION_CACHE"
 LIMIT_ENVIRONMENT = "AUTOFUSION_CACHE_BYTES"
@@ -89,15 +89,38 @@ class ObjectCache:
                 return
             self._evict(folder, len(code) + _DIGEST)
 
+    def usage(self) -> list[CacheFolder]:
+        """Every folder as it is now."""
+        found = []
+        for folder in self._folders:
+            files = list(_kernel_files(folder))
+            problem = _problem(folder) if folder.exists() else None
+            found.append(
+                CacheFolder(folder, len(files), sum(f[1] for f in files), folder is self._folders[0], problem or "")
+            )
+        return found
+
+    def clean(self) -> None:
+        """Remove all objects from the first folder."""
+        for _, _, path in _kernel_files(self._folders[0]):
+            os.unlink(path)
+        self._size = None
+
+    def share(self) -> None:
+        """Let every user read the first folder and what is in it; only its owner can write to it, as ever."""
+        folder = self._folders[0]
+        for _, _, path in _kernel_files(folder):
+            os.chmod(path, 0o644)
+        for each in (folder, folder.parent):
+            os.chmod(each, os.stat(each).st_mode | 0o755)
+
     def _is_usable(self, folder: Path) -> bool:
         """True if nobody else can have put a file there. A folder that fails is named in a warning, once."""
         if folder not in self._usable:
             try:
-                found = os.stat(folder)
+                problem = _problem(folder)
             except OSError:
                 return False
-            problem = None if stat.S_ISDIR(found.st_mode) else "is not a folder"
-            problem = problem or _foreign(found)
             self._usable[folder] = problem is None
             if problem:
                 warnings.warn(
@@ -113,14 +136,7 @@ class ObjectCache:
         if self._size is not None and self._size + added <= self._limit:
             self._size += added
             return
-        now, files = time.time(), []
-        for entry in os.scandir(folder):
-            with contextlib.suppress(OSError):
-                found = entry.stat(follow_symlinks=False)
-                if entry.name.endswith(_SUFFIX):
-                    files.append((found.st_mtime, found.st_size, entry.path))
-                elif entry.name.endswith(".tmp") and now - found.st_mtime > _STALE_SECONDS:
-                    os.unlink(entry.path)
+        files = list(_kernel_files(folder, remove_stale=True))
         size = sum(file[1] for file in files)
         if size > self._limit:
             # Not the newest one, whatever the limit: it was written for a kernel that is about to run.
@@ -131,6 +147,28 @@ class ObjectCache:
                     os.unlink(path)
                 size -= nbytes
         self._size = size
+
+
+def _kernel_files(folder: Path, remove_stale: bool = False) -> Iterator[tuple[float, int, str]]:
+    """When each object was last used, its size and its path; files that nobody finished can be removed on the way."""
+    now = time.time()
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in entries:
+        with contextlib.suppress(OSError):
+            found = entry.stat(follow_symlinks=False)
+            if entry.name.endswith(_SUFFIX):
+                yield found.st_mtime, found.st_size, entry.path
+            elif remove_stale and entry.name.endswith(".tmp") and now - found.st_mtime > _STALE_SECONDS:
+                os.unlink(entry.path)
+
+
+def _problem(folder: Path) -> str | None:
+    """Why the folder is not used, or None; raise OSError if it cannot be looked at."""
+    found = os.stat(folder)
+    return _foreign(found) if stat.S_ISDIR(found.st_mode) else "is not a folder"
 
 
 def _read(path: Path, mark: bool) -> bytes | None:

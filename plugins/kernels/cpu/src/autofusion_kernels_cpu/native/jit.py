@@ -133,7 +133,8 @@ class Jit:
         return self._machines[isa]
 
     @functools.cached_property
-    def _cache(self) -> ObjectCache:
+    def cache(self) -> ObjectCache:
+        """Where objects are kept."""
         return ObjectCache(cache_folders() if self._folder is None else (self._folder,), cache_limit())
 
     def _load(
@@ -151,7 +152,7 @@ class Jit:
         names = [(name, name + suffix) for name in exports]
         version = repr(_llvm().llvm_version_info).encode()
         path = _digest(FORMAT, digest.encode(), isa.triple.encode(), isa.cpu.encode(), isa.features.encode(), version)
-        cached = self._cache.read(path)
+        cached = self.cache.read(path)
         if cached is not None:
             with contextlib.suppress(RuntimeError, OSError):
                 addresses = self._add(cached, names)
@@ -166,7 +167,7 @@ class Jit:
             ) from error
         self.counters.compiled += 1
         self.counters.compile_ms += (time.perf_counter() - started) * 1e3
-        self._cache.write(path, code)
+        self.cache.write(path, code)
         return self._add(code, names)
 
     def _add(self, code: bytes, names: Sequence[tuple[str, str]]) -> dict[str, int]:

@@ -17,6 +17,9 @@ from autofusion.ir.mapped import resident
 from autofusion.kernels import BufferKind, KernelError, Memory, NotFinite, TensorView
 from autofusion_kernels_cpu.native.pool import Pool, clock_hertz
 
+_MOST_STEPS = 4096
+"""Steps of repeated runs in one foreign call."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ref:
@@ -105,6 +108,7 @@ class Program:
         self._address_of_table = int(table.ctypes.data)
         self._slots = self._buffers.data
         self._last: tuple[int, ...] = ()
+        self._repeated: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     def _address(self, ref: Ref, position: int, memory: Memory) -> int:
         if isinstance(ref.source, np.ndarray):
@@ -142,6 +146,25 @@ class Program:
             pool.run_locked(address, len(table), flush=self._flush)
             if self._checks:
                 self._check()
+
+    def repeat(self, addresses: np.ndarray) -> None:
+        """Run all steps once for each row of `addresses`, int64 [runs, slots], in order: one foreign call for many."""
+        steps, pool = len(self._table), self.pool
+        with pool.lock:
+            if self._repeated is None:
+                # A table for each run of the call, and its buffers; only the caller's addresses differ.
+                count = max(1, _MOST_STEPS // steps)
+                buffers, tables = np.tile(self._buffers, (count, 1)), np.tile(self._table, (count, 1))
+                moved = buffers.ctypes.data - self._buffers.ctypes.data + buffers.strides[0] * np.arange(count)
+                tables[:, 1] += np.repeat(moved, steps)
+                self._repeated = tables, buffers, np.array(self._patches, np.int64).reshape(-1, 3).T
+            tables, buffers, (positions, slots, offsets) = self._repeated
+            for first in range(0, len(addresses), len(buffers)):
+                rows = addresses[first : first + len(buffers)]
+                buffers[: len(rows), positions] = rows[:, slots] + offsets
+                pool.run_locked(int(tables.ctypes.data), len(rows) * steps)
+                if self._checks:
+                    self._check()
 
     def _check(self) -> None:
         """Ask every kernel that has something to say, so that none of them remembers this run; raise the first."""
