@@ -16,7 +16,14 @@ from autofusion.tools import versus
 from tests.zoo import zoo
 from tests.zoo.quantised import save_quantised
 
-RUNS = ("resnet18:qdq", "resnet18:qoperator", "resnet50:qdq", "ppocr_cls:qdq", "ppocrv4_det:qdq", "ddddocr_common_old:asis")
+RUNS = (
+    "resnet18:qdq",
+    "resnet18:qoperator",
+    "resnet50:qdq",
+    "ppocr_cls:qdq",
+    "ppocrv4_det:qdq",
+    "ddddocr_common_old:asis",
+)
 THREADS = 2
 SECONDS = 10.0
 
