@@ -182,7 +182,7 @@ def copy(node: Node) -> Movement:
     count = math.prod(_out(node))
     source, out = static(node, 0), result(node)
     if source is None or out is None or source.dtype.itemsize != out.dtype.itemsize:
-        raise UnsupportedMove("its elements change their size")
+        raise Unsupported("its elements change their size")
 
     def moves(inputs: Views, outputs: Sequence[TensorView]) -> Stages:
         return [[Move(_view(inputs, 0), outputs[0], Box((count,), (1,), (1,)))]]
@@ -194,7 +194,7 @@ def bit_cast(node: Node) -> Movement:
     """The same bits under another name; sub-byte elements are held in whole bytes, whose upper bits differ by type."""
     source, out = static(node, 0), result(node)
     if source is None or out is None or "V" in (source.dtype.kind, out.dtype.kind):
-        raise UnsupportedMove("only elements of NumPy's own types are supported")
+        raise Unsupported("only elements of NumPy's own types are supported")
     return copy(node)
 
 
