@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper, parser
 
 import autofusion as af
-from autofusion.errors import AutofusionError, ModelError
+from autofusion.errors import AutofusionError, KernelError, ModelError
 from tests.fuzz.trap_models import (
     F32,
     LEVELS,
@@ -516,3 +516,16 @@ def test_a_model_that_is_wrong_is_refused_with_a_name(what: str, tmp_path: Path)
 @pytest.mark.parametrize("name", TRAPS)
 def test_trap(name: str, tmp_path: Path) -> None:
     TRAPS[name]().check(tmp_path)
+
+
+@pytest.mark.parametrize("level", ["off", "full"])
+def test_parts_of_different_shapes_are_not_stacked(level: str, tmp_path: Path) -> None:
+    text = """<ir_version: 10, opset_import: ["": 22]> agraph (int64 n, bool on) => (int64[A,B] y) {
+        y = Loop (n, on) <body = g (int64 i, bool c) => (bool d, int64[K] part)
+            { d = Identity(c) one = Constant<value_int = 1>() zero = Sub(one, one) part = Range(zero, i, one) }>
+    }"""
+    path = tmp_path / "loop.onnx"
+    onnx.save(parser.parse_model(text), path)
+    session = af.compile(path, level=level)
+    with pytest.raises(KernelError, match=r"Loop.*\[0\] in iteration 0 and \[1\] in iteration 1"):
+        session.run({"n": np.array(3), "on": TRUE})

@@ -70,6 +70,17 @@ def test_a_dropout_of_which_one_result_is_used(result: int) -> None:
     assert not any("Dropout" in kernel for kernel in bound)
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_a_dropout_that_trains_is_not_a_view(known: bool) -> None:
+    graph = Graph()
+    x, _ = image(graph)
+    training = graph.constant(np.array(True)) if known else graph.add_input("t", TensorType(np.dtype(bool), ()))
+    graph.add_output(op(graph, "Dropout", x, graph.constant(np.float32(0.5)), training), "y")
+    infer_graph(graph)
+    with pytest.raises(KernelError, match="Dropout"):  # the packs of this test have no kernel for it
+        plan_of(graph, packs.FakePack(True))
+
+
 def test_views_of_views_may_be_thousands_deep() -> None:
     graph = Graph()
     x, data = image(graph)

@@ -50,6 +50,9 @@ def aliases(node: Node, blocks: Sequence[int]) -> list[Alias]:
         return []
     if any(v.use_count for v in node.outputs[1:]) and operators.is_view(node.op):
         return []  # the mask of a Dropout is not a view of its operand
+    training = node.operand(2) if node.op == "Dropout" else None
+    if training is not None and (training.const is None or training.const.any()):
+        return []  # elements are dropped
     if operators.is_view(node.op) and node.output.tensor.static_shape == operand.type.static_shape:
         layouts = [PLAIN, *(Layout(b) for b in blocks if operand.type.rank is not None and operand.type.rank >= 3)]
         return [_alias(node, layout, [layout] * len(node.outputs), _same) for layout in layouts]

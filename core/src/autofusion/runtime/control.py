@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from autofusion.errors import InputError
+from autofusion.errors import InputError, KernelError
 from autofusion.ir.graph import Graph, Node
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.types import TensorType, Type, of_array
@@ -122,7 +122,7 @@ def _make_loop(node: Node, executor: Callable[[Graph], Runner]) -> Run:
         types = [v.type for v in body.outputs[1 + carried :]]
         if not number and not all(isinstance(t, TensorType) and t.is_static for t in types):
             types = _types(body, [np.array(0, np.int64), np.array(True), *state, *outer])[1 + carried :]
-        return [*(_fresh(s) for s in state), *(_stack(m, t) for m, t in zip(scanned, types, strict=True))]
+        return [*(_fresh(s) for s in state), *(_stack(m, t, node) for m, t in zip(scanned, types, strict=True))]
 
     return run
 
@@ -162,7 +162,8 @@ def _make_scan(node: Node, executor: Callable[[Graph], Runner]) -> Run:
                 for column, result in zip(scanned, results[states:], strict=True):
                     column.append(result)
             types = [value.type for value in body.outputs[states:]]
-            made = [*map(_fresh, state), *map(_stack, scanned, types)]
+            stacks = [_stack(column, type_, node) for column, type_ in zip(scanned, types, strict=True)]
+            made = [*map(_fresh, state), *stacks]
         stacked = [
             np.ascontiguousarray(np.moveaxis(whole[::-1] if back else whole, 0, axis)) if axis or back else whole
             for whole, axis, back in zip(made[states:], out_axes, out_back, strict=True)
@@ -200,8 +201,16 @@ def _types(body: Graph, inputs: Sequence[Any]) -> list[Type | None]:
     return [value.type for value in copy.outputs]
 
 
-def _stack(made: list[np.ndarray], type_: Any) -> np.ndarray:
+def _stack(made: list[np.ndarray], type_: Any, node: Node) -> np.ndarray:
+    """What the iterations made along a new first axis; raise KernelError if the shapes differ."""
     if made:
+        number = next((i for i, array in enumerate(made) if array.shape != made[0].shape), None)
+        if number is not None:
+            raise KernelError(
+                f"{node.label}: what its iterations make is stacked and must have one shape, found "
+                f"{list(made[0].shape)} in iteration 0 and {list(made[number].shape)} in iteration {number}; make it "
+                "the same in all iterations, or collect the parts in a sequence"
+            )
         return np.stack(made)
     shape = type_.shape or () if isinstance(type_, TensorType) else ()
     dtype = type_.dtype if isinstance(type_, TensorType) else np.float32

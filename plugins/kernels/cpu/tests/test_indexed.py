@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autofusion.kernels import InputError
+from autofusion.ir.types import of_array
+from autofusion.kernels import InputError, Refusal
 from autofusion_kernels_cpu.indexed import offers
-from plugins.kernels.cpu.tests.kernel_harness import check
+from plugins.kernels.cpu.tests.kernel_harness import check, make_node, target_for
 from plugins.kernels.cpu.tests.native_support import RUNNABLE
 
 NEAR = {"rtol": 1e-5, "atol": 1e-5}
@@ -152,3 +153,21 @@ def test_an_index_out_of_range_is_named(op, operands, attrs):
     shape = {"GatherElements": (1, 3), "MaxUnpool": (1, 1, 2, 2)}.get(op, operands[0].shape)
     with pytest.raises(InputError, match="out of range"):
         check(offers, op, operands, attrs, isa=ISA, expected=[np.zeros(shape, np.float32)])
+
+
+@pytest.mark.parametrize(
+    ("op", "operands"),
+    [
+        ("GatherElements", [numbers(4, 3), np.zeros((4, 4), np.int64)]),
+        ("ScatterElements", [numbers(4, 3), np.zeros((2, 3), np.int64), numbers(2, 2)]),
+        ("ScatterND", [numbers(4, 3), np.zeros((2, 1), np.int64), numbers(1, 3)]),
+        ("MaxUnpool", [numbers(1, 1, 2, 2), np.zeros((1, 1, 1, 1), np.int64)]),
+        ("ReverseSequence", [numbers(4, 2), np.zeros(1, np.int64)]),
+        ("TensorScatter", [numbers(2, 2, 4, 3), numbers(2, 2, 5, 3), np.zeros(2, np.int64)]),
+        ("RotaryEmbedding", [numbers(1, 1, 2, 4), numbers(3, 2), numbers(3, 2), np.zeros((1, 1), np.int64)]),
+    ],
+)
+def test_operands_that_do_not_fit_are_refused(op, operands):
+    node = make_node(op, operands)
+    node.output.type = of_array(operands[0])
+    assert isinstance(offers(node, target_for(ISA)), Refusal)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from autofusion.ir.types import of_array
+from autofusion.kernels import InputError, Refusal
 from autofusion_kernels_cpu.sampling.offers import offers
-from plugins.kernels.cpu.tests.kernel_harness import check
+from plugins.kernels.cpu.tests.kernel_harness import check, make_node, target_for
 from plugins.kernels.cpu.tests.native_support import RUNNABLE
 
 ODD = [np.nan, np.inf, -np.inf, 1e30, -1e30, 3e9, 1.0, -1.0]
@@ -88,3 +90,28 @@ def test_col2im(isa, attrs):
     ]
     x = numbers(2, 3 * 6, places[0] * places[1])
     assert check(offers, "Col2Im", [x, image, block], attrs, isa=isa, constants=(1, 2), **NEAR) == ["sample.columns"]
+
+
+@pytest.mark.parametrize(
+    ("op", "operands", "shape"),
+    [
+        ("GridSample", [numbers(2, 3, 6, 4), numbers(1, 5, 7, 2)], (2, 3, 5, 7)),
+        ("RoiAlign", [numbers(1, 3, 6, 4), numbers(2, 4), np.zeros(1, np.int64)], (2, 3, 1, 1)),
+        ("DeformConv", [numbers(1, 4, 5, 5), numbers(2, 4, 1, 1), numbers(1, 2, 1, 1)], (1, 2, 5, 5)),
+        ("DeformConv", [numbers(1, 4, 5, 5), numbers(2, 4, 1, 1), numbers(1, 2, 5, 5), numbers(1)], (1, 2, 5, 5)),
+    ],
+)
+def test_operands_that_do_not_fit_are_refused(op, operands, shape):
+    node = make_node(op, operands)
+    node.output.type = of_array(np.zeros(shape, np.float32))
+    assert isinstance(offers(node, target_for(RUNNABLE[0])), Refusal)
+
+
+@pytest.mark.parametrize(
+    ("rois", "images", "message"),
+    [([[0, 0, 1e30, 5]], [0], "region 0"), ([[0, 0, 4, 5], [0, 0, 2, 2]], [0, 3], "batch index 3")],
+)
+def test_regions_that_cannot_be_sampled_are_named(rois, images, message):
+    operands = [numbers(1, 3, 6, 4), np.array(rois, np.float32), np.array(images, np.int64)]
+    with pytest.raises(InputError, match=message):
+        check(offers, "RoiAlign", operands, isa=RUNNABLE[0], expected=[np.zeros((len(rois), 3, 1, 1), np.float32)])

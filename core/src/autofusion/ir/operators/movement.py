@@ -129,8 +129,15 @@ def _infer_transpose(node: Node) -> Sequence[Type | None]:
     return shapes.only(shapes.of(dtype, [dims[p] for p in perm]))
 
 
+def _block_size(node: Node) -> int:
+    size: int = attribute(node, "blocksize")
+    if size < 1:
+        shapes.fail(node, f"'blocksize' is {size}, expected at least 1")
+    return size
+
+
 def _infer_depth_to_space(node: Node) -> Sequence[Type | None]:
-    dims, size = shapes.rank_is(node, 0, 4), attribute(node, "blocksize")
+    dims, size = shapes.rank_is(node, 0, 4), _block_size(node)
     if dims is None:
         return shapes.only(shapes.of(shapes.dtype(node, 0), (None,) * 4))
     channels = shapes.divided(node, dims[1], size * size, "the number of channels")
@@ -139,7 +146,7 @@ def _infer_depth_to_space(node: Node) -> Sequence[Type | None]:
 
 
 def _infer_space_to_depth(node: Node) -> Sequence[Type | None]:
-    dims, size = shapes.rank_is(node, 0, 4), attribute(node, "blocksize")
+    dims, size = shapes.rank_is(node, 0, 4), _block_size(node)
     if dims is None:
         return shapes.only(shapes.of(shapes.dtype(node, 0), (None,) * 4))
     height, width = (shapes.divided(node, d, size, "height and width") for d in dims[2:])

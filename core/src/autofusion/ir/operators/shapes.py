@@ -196,12 +196,14 @@ def scaled(dim: Dim, by: int) -> Dim:
 
 
 def divided(node: Node, dim: Dim, by: int, what: str) -> Dim:
-    """``dim / by``; ShapeError if it is not whole."""
+    """``dim / by``; ShapeError if it is not whole, or if ``by`` is not positive."""
+    if by < 1:
+        fail(node, f"{what} cannot be divided by {by}, expected at least 1")
     if by == 1:
         return dim
     if not isinstance(dim, int):
         return None
-    if by == 0 or dim % by:
+    if dim % by:
         fail(node, f"{what} must be a multiple of {by}, found {dim}")
     return dim // by
 

@@ -70,7 +70,10 @@ def _dropout(node: Node, inputs: Inputs) -> list[Any]:
     ratio = 0.5 if ratio is None else float(np.asarray(ratio).reshape(()))
     if training is None or not bool(np.asarray(training).reshape(())) or ratio == 0:
         return [x, np.ones(x.shape, bool)] if wanted(node, 1) else [x]
-    keep = _generator(node).uniform(0.0, 1.0, x.shape) >= ratio
+    # With a seed, the numbers of the standard's reference implementation: the generator of the same seed that it names.
+    seed = node.attr("seed")
+    drawn = np.random.default_rng() if seed is None else np.random.RandomState(int(seed) & 0xFFFFFFFF)
+    keep = drawn.uniform(0.0, 1.0, x.shape) >= ratio
     y = np.where(keep, wide(x) / (1 - ratio), 0).astype(x.dtype)
     return [y, keep]
 

@@ -49,9 +49,14 @@ def _split(node: Node, inputs: Inputs) -> list[Any]:
         return [parts if node.attr("keepdims", 1) else [np.squeeze(p, axis) for p in parts]]
     if np.ndim(sizes) == 0:
         chunk = int(sizes)
+        if chunk <= 0:
+            raise ValueError(f"parts of size {chunk} do not make up {length} elements along axis {axis}")
         points = list(range(chunk, length, chunk))
     else:
-        points = np.cumsum(integers(sizes))[:-1].tolist()
+        each = integers(sizes)
+        if sum(each) != length or min(each, default=0) < 0:
+            raise ValueError(f"parts of sizes {each} do not make up {length} elements along axis {axis}")
+        points = np.cumsum(each)[:-1].tolist()
     return [np.split(x, points, axis)]
 
 

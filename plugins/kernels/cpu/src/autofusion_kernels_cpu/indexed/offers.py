@@ -41,7 +41,35 @@ def offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
         return Refusal(f"it moves elements of type {x.dtype}")
     if x.numel >= 1 << 31:
         return Refusal("it is larger than an index of four bytes reaches")
+    if not _fits(node, x, y):
+        return Refusal("its operands do not fit each other")
     return OFFERS[node.op](node, x, y, target)
+
+
+def _fits(node: Node, x: TensorType, y: TensorType) -> bool:
+    """False where the shapes of the operands would lead outside of them; what is wrong is the reference's to say."""
+    shape, others = x.static_shape, [static(node, i) for i in range(1, len(node.inputs))]
+    first, second = [*(t.static_shape if t else None for t in others), None, None][:2]
+    if node.op in ("GatherElements", "ScatterElements", "Scatter"):
+        axis = int(node.attr("axis", 0))
+        if not shape or first is None or len(first) != len(shape) or not -len(shape) <= axis < len(shape):
+            return False
+        inside = all(n <= m for i, (n, m) in enumerate(zip(first, shape, strict=True)) if i != axis % len(shape))
+        return inside and (first == y.static_shape if second is None else first == second)
+    if node.op == "ScatterND":
+        depth = first[-1] if first else 0
+        return first is not None and 0 < depth <= len(shape) and second == (*first[:-1], *shape[depth:])
+    if node.op == "MaxUnpool":
+        return first == shape
+    if node.op == "ReverseSequence":
+        return len(shape) > 1 and first == (shape[int(node.attr("batch_axis", 1))],)
+    if node.op == "TensorScatter":
+        axis = int(node.attr("axis", -2)) % len(shape)
+        fits = first is not None and len(first) == len(shape) and first[axis] <= shape[axis]
+        return (
+            fits and (*first[:axis], *first[axis + 1 :]) == (*shape[:axis], *shape[axis + 1 :]) and second == shape[:1]
+        )
+    return x.static_shape == y.static_shape
 
 
 class _Step:

@@ -77,12 +77,16 @@ def rotary_offer(node: Node, x: TensorType, y: TensorType, target: Target) -> Se
     cos = types[1]
     assert cos is not None and types[2] is not None
     flat = len(x.static_shape) == 3
+    if y.static_shape != x.static_shape or len(x.static_shape) not in (3, 4):
+        return Refusal("its operand does not have 3 or 4 axes")
     heads = int(node.attr("num_heads") or 0) if flat else x.static_shape[1]
     if not heads or x.static_shape[-1] % heads * flat:
         return Refusal("the number of its heads is not stated")
     batch, rows = x.static_shape[0], x.static_shape[1 if flat else 2]
     size = x.static_shape[-1] // heads if flat else x.static_shape[-1]
     half = (int(node.attr("rotary_embedding_dim", 0)) or size) // 2
+    if not 0 < 2 * half <= size:
+        return Refusal("it turns more elements than a head has")
     table = cos.static_shape
     fits = table == types[2].static_shape and table[-1] >= half and len(table) == (3 if where is None else 2)
     if not fits or (where is None and table[:2] != (batch, rows)) or (where and where.static_shape != (batch, rows)):

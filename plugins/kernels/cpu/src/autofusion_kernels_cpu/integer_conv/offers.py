@@ -22,12 +22,14 @@ def offers(node: Node, target: Target) -> list[Offer] | Refusal:
         return problem
     isa = isa_of(target)
     form = form_for(isa) if problem.fits_bytes else Form.WORDS
-    ways = [Way.BLOCKED]
+    return [_offer(problem, form, way, target) for way in _ways(problem, form)]
+
+
+def _ways(problem: IntegerConv, form: Form) -> list[Way]:
     if fits_rows(problem):
-        ways = [Way.ROWS]
-    elif fits_planar(problem, form) and not problem.reads_input_twice:
-        ways.append(Way.PLANAR)
-    return [_offer(problem, form, way, target) for way in ways]
+        return [Way.ROWS]
+    planar = fits_planar(problem, form) and not problem.reads_input_twice
+    return [Way.BLOCKED, Way.PLANAR] if planar else [Way.BLOCKED]
 
 
 def _offer(problem: IntegerConv, form: Form, way: Way, target: Target) -> Offer:
@@ -44,9 +46,9 @@ def _offer(problem: IntegerConv, form: Form, way: Way, target: Target) -> Offer:
         seconds=cost.seconds,
         scratch=scratch_bytes(problem, form, isa, way, cost.workers),
         numerics=problem.epilogue.region.numerics,
-        resize=partial(again, partial(integer_conv_of, problem.node), _resized, form, planar, target),
+        resize=partial(again, partial(integer_conv_of, problem.node), _resized, form, way, target),
     )
 
 
-def _resized(problem: IntegerConv, form: Form, planar: bool, target: Target) -> Offer | None:
-    return None if planar and not fits_planar(problem, form) else _offer(problem, form, planar, target)
+def _resized(problem: IntegerConv, form: Form, way: Way, target: Target) -> Offer | None:
+    return _offer(problem, form, way, target) if way in _ways(problem, form) else None

@@ -36,6 +36,12 @@ def deform_offer(node: Node, x: TensorType, y: TensorType, target: Target) -> Se
     if c != per_group * groups or c % offset_groups or m % groups:
         return Refusal("its channels do not fit its groups")
     count, points = math.prod(window), math.prod(y.static_shape[2:])
+    area = y.static_shape[2:]
+    fitting = (None, None, (n, offset_groups * count * 2, *area), (m,), (n, offset_groups * count, *area))
+    if any(t and shape and t.static_shape != shape for t, shape in zip(types, fitting, strict=False)):
+        return Refusal("its offsets, its mask or its bias do not have the shape that its result asks for")
+    if y.static_shape[:2] != (n, m) or len(window) != 2:
+        return Refusal("its weights do not fit its operand")
     columns = TensorType(_F32, (n * c * count * points,))
     product = _product(m // groups, per_group * count, points, len(node.inputs) > 3 and node.inputs[3] is not None)
     products = product_offers(product, target)

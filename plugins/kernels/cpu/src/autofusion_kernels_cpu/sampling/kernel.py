@@ -21,6 +21,8 @@ _MAPS = ("points", "channels", "x_batch", "x_channel", "y_batch", "y_channel", "
 """Elements of a result map, channels, and strides in elements."""
 _SAMPLES = 16
 """Samples of a bin whose taps are held at once."""
+MOST_SAMPLES = 1 << 15
+"""Samples of a bin along one axis: a region that asks for more is an error."""
 NOTHING = -1 << 63
 """The value of a note as long as nothing was wrong."""
 
@@ -182,7 +184,10 @@ def _regions(f: Function, form: RoiForm) -> None:
             wide = f.convert(width, F64)
             counts.append(count)
             axes.append((f.splat(f.convert(low, F64), f.lanes) + cell * f.splat(wide, f.lanes), wide, count))
-        total = f.select(known, counts[0] * counts[1], f.const(0, I64))
+        few = (counts[0] < MOST_SAMPLES) & (counts[1] < MOST_SAMPLES)
+        with f.when(~few):
+            f.store(region, f.buffer["note"], 1)
+        total = f.select(known & few, counts[0] * counts[1], f.const(0, I64))
         factor = f.splat(f.convert(_inverse(f, total), F32), f.lanes)
         x = f.at(f.buffer["x"], f.select(known, image, f.const(0, I64)) * p["x_batch"])
         y = f.at(f.buffer["y"], region * p["y_batch"] + start)

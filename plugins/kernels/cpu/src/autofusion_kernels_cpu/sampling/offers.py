@@ -63,7 +63,9 @@ def _grid_sample(node: Node, x: TensorType, y: TensorType, target: Target) -> Se
     nearest = mode == "nearest"
     if grid is None or grid.dtype != np.float32 or not (x.dtype == np.float32 or (nearest and x.dtype.itemsize == 4)):
         return Refusal(f"it samples {x.dtype} by a grid of {grid.dtype if grid else None}, only float32 is supported")
-    if not 1 <= rank <= 3 or grid.static_shape[-1] != rank or (mode == "cubic" and rank > 2):
+    if (x.static_shape[0], *y.static_shape[2:], rank) != grid.static_shape or y.static_shape[:2] != x.static_shape[:2]:
+        return Refusal("its grid does not fit its operand")
+    if not 1 <= rank <= 3 or (mode == "cubic" and rank > 2) or mode not in kernel.TAPS:
         return Refusal(f"it samples {rank} axes by mode '{mode}'")
     form = kernel.GridForm(rank, mode, node.attr("padding_mode", "zeros"), bool(node.attr("align_corners", 0)))
     estimate = sampling_estimate(y, kernel.TAPS[mode] ** rank, target)
@@ -85,6 +87,9 @@ def _roi_align(node: Node, x: TensorType, y: TensorType, target: Target) -> Sequ
         return Refusal("it is not in float32")
     if images.dtype not in (np.int32, np.int64):
         return Refusal(f"its batch indices are {images.dtype}, only int32 and int64 are supported")
+    regions = y.static_shape[0]
+    if rois.static_shape != (regions, 4) or images.static_shape != (regions,) or len(x.static_shape) != 4:
+        return Refusal("its regions and batch indices do not fit its operand")
     half = node.attr("coordinate_transformation_mode", "half_pixel") == "half_pixel"
     form = kernel.RoiForm(half, node.attr("mode", "avg") == "max", images.dtype.itemsize)
     ratio = int(node.attr("sampling_ratio", 0))
@@ -92,15 +97,21 @@ def _roi_align(node: Node, x: TensorType, y: TensorType, target: Target) -> Sequ
     batch, _, height, width = x.static_shape
     scale = np.float32(node.attr("spatial_scale", 1.0)).view(np.int32)
     params = maps(x.static_shape, y.static_shape, estimate.workers)
-    params |= {"regions": rois.static_shape[0], "batch": batch, "height": height, "width": width}
+    params |= {"regions": regions, "batch": batch, "height": height, "width": width}
     params |= {"bin_rows": y.static_shape[2], "bin_columns": y.static_shape[3], "ratio": ratio, "scale": int(scale)}
     label = node.label
 
     def bind(context: BindContext, inputs: Sequence[View | None], outputs: Sequence[View]) -> NativeKernel:
-        note = np.full(1, kernel.NOTHING, np.int64)
+        note = np.full(2, kernel.NOTHING, np.int64)
 
         def check() -> None:
-            image, note[0] = int(note[0]), kernel.NOTHING
+            image, region = map(int, note)
+            note[:] = kernel.NOTHING
+            if region != kernel.NOTHING:
+                raise InputError(
+                    f"{label}: region {region} asks for {kernel.MOST_SAMPLES} or more samples along an axis of a bin; "
+                    "check the regions that were fed and 'sampling_ratio'"
+                )
             if image != kernel.NOTHING:
                 raise InputError(
                     f"{label}: batch index {image} is out of range, expected 0 to {batch - 1}; "
@@ -121,6 +132,8 @@ def _col2im(node: Node, x: TensorType, y: TensorType, target: Target) -> Sequenc
     image, block = constant_ints(node, 1), constant_ints(node, 2)
     if x.dtype != np.float32 or image is None or block is None:
         return Refusal("it is not in float32, or its shapes are not constant")
+    if len(x.static_shape) != 3 or y.static_shape[2:] != tuple(image) or x.static_shape[0] != y.static_shape[0]:
+        return Refusal("its columns do not fit its image")
     batch, channels, count = y.static_shape[0], y.static_shape[1], x.static_shape[2]
     table = column_table(node, image, block)
     if table is None or channels * math.prod(block) != x.static_shape[1]:
