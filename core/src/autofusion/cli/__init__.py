@@ -35,6 +35,7 @@ COMMANDS = (
     "record",
     "check",
     "new",
+    "test-pack",
 )
 
 
@@ -47,7 +48,7 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"autofusion.cli.{cmd_name}").command
+        command: click.Command = importlib.import_module(f"autofusion.cli.{cmd_name.replace('-', '_')}").command
         return command
 
     def resolve_command(
