@@ -17,6 +17,11 @@ from types import FrameType, TracebackType
 PLUGIN_FAULTS: tuple[type[BaseException], ...] = (Exception, SystemExit)
 """What is caught around a plugin's code: a plugin does not decide when the process ends. An interrupt is the user's."""
 
+
+class Overrun(BaseException):
+    """Thrown by the thread that watches into plugin code whose time is over; never seen outside of a guard."""
+
+
 _RAISING = frozenset({"RAISE_VARARGS", "RERAISE"})
 """Instructions by which Python code raises."""
 _CHECKING = frozenset({"RESUME", "JUMP_BACKWARD"})
@@ -90,7 +95,7 @@ def _is_thrown_in(error: BaseException) -> bool:
     that names the exception's class, to handle it, expected it of what it called.
     """
     traceback = error.__traceback__
-    if traceback is None or error.args:
+    if traceback is None or error.args or isinstance(error, Overrun):
         return False
     named = False
     while True:

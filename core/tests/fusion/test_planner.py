@@ -304,6 +304,22 @@ def test_two_regions_that_are_convex_alone_but_not_together() -> None:
     assert ledger.counts()["overlapped"] == 1
 
 
+@pytest.mark.parametrize("yields", [False, True])
+def test_growth_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch, yields: bool) -> None:
+    monkeypatch.setenv("AUTOFUSION_PLUGIN_SECONDS", "0.1")
+
+    def grow(node: Node) -> Iterator[Region | Refusal]:
+        while True:
+            if yields:
+                yield Refusal("no", node)
+
+    endless = FuseRule("test.endless", POINTWISE, grow, frozenset({"Sin"}), priority=1)
+    source = chain("Sin", "Relu", "Neg", "Exp")
+    graph, ledger = plan(source, chain_rule(), endless)
+    assert ops(graph) == ops(plan(source, chain_rule())[0])
+    assert [("did not end" in r.reason) for r in ledger.of(Verdict.ERROR)] == ([] if yields else [True])
+
+
 def test_a_rule_that_raises_is_put_aside_and_the_rest_goes_on() -> None:
     def grow(node: Node) -> Iterator[Region | Refusal]:
         if node.name == "relu2":

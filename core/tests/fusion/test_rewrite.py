@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from autofusion.fusion.ledger import Ledger, Verdict
+from autofusion.fusion.optimise import prepare
 from autofusion.fusion.rewrite import Rewriter
 from autofusion.fusion.rule_switches import Switches
 from autofusion.ir.graph import Graph, Value
@@ -283,6 +284,43 @@ def test_rules_that_undo_each_other_are_stopped_and_reported() -> None:
     assert "goes in circles" in record.reason
     assert "test.back@1.2.3" in record.reason or "test.there@1.2.3" in record.reason
     assert len(ops(graph)) == 6
+
+
+def test_what_a_diverging_rule_made_is_undone_and_only_its_maker_is_blamed() -> None:
+    grow = rewrite_rule(
+        "test.grow", op("Relu", var("x")), lambda m, b: [b.op("Relu", b.op("Identity", b.op("Relu", m["x"])))]
+    )
+    clear = rewrite_rule("test.clear", op("Identity", var("x")), lambda m, b: [m["x"]])
+    good = rewrite_rule("test.good", op("Neg", var("x")), lambda m, b: [b.op("Abs", m["x"])])
+    net = Net()
+    graph = net.output(net.node("Neg", net.node("Relu", net.input("x", 2))))
+    found, ledger = prepare(graph, [pack(grow, clear, good)], Options())
+    assert ops(found) == ["Relu", "Abs"]
+    assert [r.rule for r in ledger.of(Verdict.ERROR)] == ["test.grow@1.2.3"]
+    assert [r.rule for r in ledger.of(Verdict.FUSED)] == ["test.good@1.2.3"]
+
+
+def _for_ever(*_: object) -> list[Value]:
+    while True:
+        try:
+            time.sleep(0)
+        except Exception:
+            pass
+
+
+@pytest.mark.parametrize("where", ["rewrite", "pattern"])
+def test_a_rule_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    monkeypatch.setenv("AUTOFUSION_PLUGIN_SECONDS", "0.1")
+    condition = _for_ever if where == "pattern" else None
+    endless = rewrite_rule("test.endless", op("Neg", var("x", where=condition)), _for_ever)  # type: ignore[arg-type]
+    good = rewrite_rule("test.good", op("Relu", var("x")), lambda m, b: [b.op("Abs", m["x"])])
+    net = Net()
+    graph = net.output(net.node("Relu", net.node("Neg", net.input("x", 2))))
+    ledger = run(graph, endless, good)
+    (record,) = ledger.of(Verdict.ERROR)
+    assert "test.endless" in record.reason
+    assert "did not end within 0.1 s (at test_rewrite.py:" in record.reason
+    assert ops(graph) == ["Neg", "Abs"]
 
 
 def test_a_rule_that_only_grows_is_stopped() -> None:

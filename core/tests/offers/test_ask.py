@@ -83,6 +83,27 @@ def test_the_launch_is_counted_once_and_the_cheapest_comes_first() -> None:
     ]
 
 
+def _for_ever(*_: object) -> Any:
+    while True:
+        pass
+
+
+def test_an_offer_that_does_not_end_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOFUSION_PLUGIN_SECONDS", "0.1")
+    answer = offers(Pack("endless", _for_ever), Pack("good")).ask(add(Graph()))
+    assert [o.pack.name for o in answer.offers] == ["good"]
+    assert "did not end within 0.1 s (at test_ask.py:" in str(answer.refusals[0])
+
+
+def test_a_kernel_that_does_not_end_fails_with_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOFUSION_PLUGIN_SECONDS", "0.01")
+    node = add(Graph())
+    offer = Offer("k", (Operand(), Operand()), (Operand(),), lambda *_: _for_ever)
+    kernel = offers(Pack("endless", lambda _: [offer])).ask(node).offers[0].offer.bind(None, [], [])  # type: ignore[arg-type]
+    with pytest.raises(KernelError, match=r"kernel 'k' of pack 'endless' 1.0 raised HangError: it did not end"):
+        kernel([])  # type: ignore[operator]
+
+
 def test_reference_packs_come_last_wherever_they_stand() -> None:
     reference, unable = Pack("reference", is_reference=True), Pack("unable", lambda node: Refusal("too small", node))
     graph = Graph()

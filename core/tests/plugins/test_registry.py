@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import importlib.metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from autofusion.errors import ModelError, OptionError, PluginError
+from autofusion.ir.graph import Graph
+from autofusion.plugins.discovery import Installed, without_conflicts
+from autofusion.plugins.records import PluginRecord
 from autofusion.plugins.registry import Registry
+from autofusion.plugins.reserved import trespass
+from autofusion.refusal import Refusal
 from autofusion.rules.pattern import op, var
 from autofusion.rules.rule import RewriteRule, RulePack
 from core.tests.plugins.fakes import TARGET, FakeFrontend, FakePack
@@ -113,6 +119,35 @@ def test_the_oracle_is_the_pack_that_says_so() -> None:
     assert Registry.of(kernel_packs=[fast, book]).reference_pack(TARGET) is book
     with pytest.raises(PluginError, match="install autofusion-kernels-reference"):
         Registry.of(kernel_packs=[fast]).reference_pack(TARGET)
+
+
+def test_reference_kernels_are_asked_operator_by_operator_our_own_first() -> None:
+    class Knows(FakePack):
+        def __init__(self, name: str, *ops: str) -> None:
+            super().__init__(name, is_reference=True)
+            self._ops = ops
+
+        def offer(self, node: Any, target: Any) -> Any:
+            return [self.name] if node.op in self._ops else Refusal("no")
+
+    first, own = Knows("a", "Exp", "theirs::Own"), Knows("reference", "Exp")
+    book = Registry.of(kernel_packs=[first, own]).reference_pack(TARGET)
+    graph = Graph("g")
+    given = [book.offer(graph.node(op, []), TARGET) for op in ("Exp", "theirs::Own", "Nobody")]
+    assert given[:2] == [["reference"], ["a"]]
+    assert "no ('reference'); no ('a')" in str(given[2])
+
+
+@pytest.mark.parametrize(("group", "name"), [("autofusion.kernels", "cpu"), ("autofusion.rules", "conv")])
+def test_names_of_the_project_are_its_own(group: str, name: str) -> None:
+    point = importlib.metadata.EntryPoint(name, "m", group)
+    ours = Installed(group, name, f"autofusion-{group[11:]}-{name}", "1", (), point)
+    theirs = Installed(group, name, "aaa-evil", "1", (), point)
+    records: list[PluginRecord] = []
+    assert without_conflicts([theirs, ours], records) == [ours]
+    assert "belongs to autofusion-" in records[0].detail
+    assert trespass(group, "aaa-evil", ["fine", name])
+    assert not trespass(group, "aaa-evil", ["fine"])
 
 
 def test_explicit_lists_are_checked_like_plugins() -> None:

@@ -18,7 +18,6 @@ from autofusion.rules import (
     RewriteRule,
     RulePack,
     const,
-    is_float_type,
     op,
     var,
 )
@@ -52,8 +51,6 @@ DIVIDE = RewriteRule(
 def _gate(anchor: Node) -> Iterator[Region | Refusal]:
     """The Mul whose other operand is what the Sigmoid reads; the region's one result is that of the Mul."""
     x, gate = anchor.inputs[0], anchor.output
-    if x is None or x.dtype is None or not is_float_type(x.dtype):
-        return
     for user in gate.consumers:
         if user.op == "Mul" and x in user.inputs:
             if len(gate.consumers) == 1 and not gate.is_output:

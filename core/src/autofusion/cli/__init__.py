@@ -36,6 +36,7 @@ COMMANDS = (
     "record",
     "check",
     "new",
+    "test-pack",
 )
 
 
@@ -48,7 +49,7 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"autofusion.cli.{cmd_name}").command
+        command: click.Command = importlib.import_module(f"autofusion.cli.{cmd_name.replace('-', '_')}").command
         return command
 
     def resolve_command(

@@ -18,11 +18,14 @@ from autofusion.fusion.records import exception_reason, record
 from autofusion.fusion.regions import Draft, Order, draft, locate, sample
 from autofusion.fusion.rule_switches import BoundRule, Switches
 from autofusion.ir.graph import Graph, Node, Value
+from autofusion.plugins.watchdog import Watch
 from autofusion.refusal import Refusal
 from autofusion.rules.rule import FuseRule, Region
 
 ALTERNATIVES = 16
 """Most regions of one site that are looked at."""
+REFUSALS = 1000
+"""Most refusals in a row at one site; a rule that goes on has lost its way."""
 COMPARED = 3
 """Profitable alternatives among which the best is taken; more is rarely better than the first few, and costs time."""
 
@@ -70,6 +73,7 @@ class PlanningContext:
     compared: set[tuple[str, int]] = field(default_factory=set)
     """(rule, identity of a price): places whose first alternative was the best; repeated blocks are compared once."""
     alone: dict[Node, UnfusedCost] = field(default_factory=dict)
+    watch: Watch = field(default_factory=Watch)
 
     def of(self, node: Node) -> UnfusedCost:
         """What there is to know of an ordinary node."""
@@ -164,11 +168,21 @@ class Site:
 
     def _region(self) -> Region | None:
         """The rule's next region; its refusals become notes."""
-        if self._grown is None:
-            self._grown = self.rule.grow(self.anchor)
+        watch = self._context.watch
         if self._regions == ALTERNATIVES:
             return None
-        for grown in self._grown:
+        for _ in range(REFUSALS):
+            watch.begin()
+            try:
+                if self._grown is None:
+                    self._grown = iter(self.rule.grow(self.anchor))
+                grown = next(self._grown, None)
+                watch.end()
+            except BaseException as error:
+                watch.settle(error)
+                raise
+            if grown is None:
+                return None
             if not isinstance(grown, Refusal):
                 self._regions += 1
                 return grown

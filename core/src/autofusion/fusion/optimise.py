@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from autofusion.fusion.kernels import Kernels
-from autofusion.fusion.ledger import Ledger
+from autofusion.fusion.ledger import Ledger, Record
 from autofusion.fusion.planner import Planner
 from autofusion.fusion.recipe import Recipe
 from autofusion.fusion.rewrite import Rewriter
@@ -31,11 +31,35 @@ def prepare(
     if options.level is Level.OFF:
         return graph, ledger
     with collector_paused():
-        copy = graph.copy()
-        copy.prune()
-        for stage in (Stage.CANONICALISE, Stage.FOLD):
-            Rewriter(copy, stage, switches, ledger, options.time_budget, recipe).run()
-    return copy, ledger
+        without: dict[str, Record] = {}
+        while True:
+            copy = graph.copy()
+            copy.prune()
+            diverged = _rewrite(copy, switches, ledger, options, recipe, without)
+            if not diverged:
+                return copy, ledger
+            # What went in circles has left its traces all over the graph: begin again without it.
+            without |= diverged
+            ledger = Ledger(level=ledger.level)
+            if recipe is not None:
+                recipe.rewritten.clear()
+
+
+def _rewrite(
+    graph: Graph,
+    switches: Switches,
+    ledger: Ledger,
+    options: Options,
+    recipe: Recipe | None,
+    without: Mapping[str, Record],
+) -> dict[str, Record]:
+    """The rules that went in circles, with what to tell of them; empty if the stages came to their ends."""
+    for stage in (Stage.CANONICALISE, Stage.FOLD):
+        rewriter = Rewriter(graph, stage, switches, ledger, options.time_budget, recipe, without)
+        rewriter.run()
+        if rewriter.diverged:
+            return rewriter.diverged
+    return {}
 
 
 def optimise(

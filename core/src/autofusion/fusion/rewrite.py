@@ -9,8 +9,8 @@ rounds the rules need.
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from autofusion.fusion.recipe import Recipe
 from autofusion.fusion.records import exception_reason, record, rule_level_record
 from autofusion.fusion.rule_switches import BoundRule, Switches
 from autofusion.ir.graph import Graph, Node, Value
+from autofusion.plugins.watchdog import Watch
 from autofusion.refusal import Refusal
 from autofusion.rules.facts import arrow
 from autofusion.rules.pattern import Match, Miss, Pattern
@@ -70,8 +71,14 @@ class Rewriter:
         ledger: Ledger,
         time_budget: float,
         recipe: Recipe | None = None,
+        without: Mapping[str, Record] | None = None,
     ) -> None:
-        self._recipe = recipe
+        self._recipe, self._without = recipe, without or {}
+        self._watch = Watch()
+        self.diverged: dict[str, Record] = {}
+        """Rules that went in circles: whoever began with a copy does better to begin again without them."""
+        self._growth: Counter[str] = Counter()
+        """Rule -> nodes that it added, on the whole, where it rewrote what had been rewritten."""
         self._graph, self._switches, self._ledger = graph, switches, ledger
         self._deadline = time.perf_counter() + time_budget
         self._budget_s = time_budget
@@ -88,6 +95,9 @@ class Rewriter:
         self._reach = max((entry.matcher.depth for entry in self._entries), default=0)
 
     def _add(self, bound: BoundRule, rule: RewriteRule) -> None:
+        if rule.name in self._without:
+            self._ledger.add(self._without[rule.name])
+            return
         try:
             entry = _Entry(bound, rule, prepared(rule.pattern))
         except PLUGIN_FAULTS as error:
@@ -145,10 +155,7 @@ class Rewriter:
                 continue
             applied = None
             try:
-                if prefilter(node):
-                    applied = self._try(entry, node)
-                elif self._open:
-                    self._open.pop((entry.rule.name, node), None)
+                applied = self._watched(entry, prefilter, node)
             except PLUGIN_FAULTS as error:
                 require_own(error)
                 self._quarantine(entry, node, exception_reason(entry.bound, error))
@@ -158,6 +165,20 @@ class Rewriter:
             if applied is not None:
                 return applied
         return None
+
+    def _watched(self, entry: _Entry, prefilter: Prefilter, node: Node) -> transaction.Applied | None:
+        applied = None
+        self._watch.begin()
+        try:
+            if prefilter(node):
+                applied = self._try(entry, node)
+            elif self._open:
+                self._open.pop((entry.rule.name, node), None)
+            self._watch.end()
+        except BaseException as error:
+            self._watch.settle(error)
+            raise
+        return applied
 
     def _try(self, entry: _Entry, node: Node) -> transaction.Applied | None:
         found = self._decide(entry, node)
@@ -177,6 +198,8 @@ class Rewriter:
         if self._recipe is not None:
             self._recipe.note_rewrite(entry.bound, found, applied)
         self._keep_better_refusals(entry, node)
+        if generation > 1:
+            self._growth[entry.rule.name] += len(applied.made) - len(applied.removed)
         for made in applied.made:
             self._lineage[made] = (generation, entry.bound.label)
         for gone in applied.removed:
@@ -212,16 +235,23 @@ class Rewriter:
         return record(entry.bound, Verdict.DISABLED, node, nodes, refusal=switched_off)
 
     def _circles(self, entry: _Entry, match: Match) -> bool:
-        """True, and the rule is quarantined, if everything here has been rewritten over and over."""
+        """True, and a rule is quarantined, if everything here has been rewritten over and over.
+
+        The one to blame is the one that makes the graph grow, if there is one: others only clear up behind it.
+        """
         lineage = [self._lineage.get(node, _UNTOUCHED) for node in match.nodes]
         if min(lineage)[0] < GENERATIONS:
             return False
         others = sorted({label for _, label in lineage if label})
+        most = max(self._growth.values(), default=0)
+        if self._growth[entry.rule.name] < most:
+            entry = next(e for e in self._entries if self._growth[e.rule.name] == most)
         reason = (
             f"rule '{entry.rule.name}' of pack '{entry.bound.pack.name}' {entry.bound.pack.version} goes in circles: "
             f"{match.root.label} is the {GENERATIONS}th rewrite in a row, made by {', '.join(others)}"
         )
         self._quarantine(entry, match.root, reason)
+        self.diverged[entry.rule.name] = self._ledger.records[-1]
         return True
 
     def _quarantine(self, entry: _Entry, node: Node, reason: str) -> None:

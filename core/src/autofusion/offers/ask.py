@@ -17,6 +17,7 @@ from autofusion.ir.graph import FUSED, Graph, Node
 from autofusion.ir.operators import PARAMETER_ELEMENTS
 from autofusion.ir.types import TensorType
 from autofusion.kernels.contract import KernelPack, Offer, Operand
+from autofusion.kernels.evaluation import reference_first
 from autofusion.kernels.target import Target
 from autofusion.kinds import FusedKind, find
 from autofusion.offers.guard import GuardedPack, guarded
@@ -71,8 +72,8 @@ class Offers:
         self, packs: Iterable[KernelPack], target: Target, model: CostModel, switches: KernelSwitches | None = None
     ) -> None:
         given = [guarded(pack) for pack in packs]
-        self.packs: Sequence[GuardedPack] = sorted(given, key=lambda pack: pack.is_reference)
-        """Reference packs last."""
+        self.packs: Sequence[GuardedPack] = sorted(given, key=reference_first)
+        """Reference packs last, this project's before those of others."""
         self.blocks: Sequence[int] = sorted({block for pack in self.packs for block in pack.blocks})
         """Channel blocks of all packs' layouts."""
         self.target, self.model = target, model

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -37,12 +37,17 @@ from autofusion.kinds import FusedKind
 from autofusion.numerics import NotFinite
 from autofusion.plugins.discovery import STRICT
 from autofusion.plugins.records import LOG, describe
+from autofusion.plugins.watchdog import limit, limited
 from autofusion.refusal import Refusal
+
+T = TypeVar("T")
 
 _PASSED_ON = (InputError, NotFinite)
 """What a kernel may raise without having failed: the caller's data is at fault, or it is another's turn."""
 _SHORTAGES = 3
 """A kernel that runs out of memory so many times in a row asks for too much; once may be the state of the machine."""
+KERNEL_FACTOR = 10.0
+"""A kernel may take so much longer than a plugin's answers: it works on data."""
 ALL = "*"
 """In place of a kernel's name: everything that the pack offers."""
 
@@ -72,6 +77,7 @@ class GuardedPack:
         self.blocks: Sequence[int] = pack.blocks
         self.launch_seconds = pack.launch_seconds
         self.kinds: Sequence[FusedKind] = pack.kinds
+        self._has_limit = not pack.is_reference and getattr(pack, "has_time_limit", True)
         self._quarantine: dict[str, Refusal] = {}
         """Kernel -> why it is not used any more."""
         self._shortages: Counter[str] = Counter()
@@ -98,7 +104,7 @@ class GuardedPack:
         if ALL in self._quarantine:
             return self._quarantine[ALL]
         try:
-            answer = self._pack.offer(node, target)
+            answer = self._limited(lambda: self._pack.offer(node, target))
         except PLUGIN_FAULTS as error:
             require_own(error)
             self._pass_on_shortage(error, ALL)
@@ -127,6 +133,10 @@ class GuardedPack:
             return None
         return self.attributed(answer, node.label)
 
+    def _limited(self, call: Callable[[], T], factor: float = 1.0) -> T:
+        """What ``call`` returns; HangError if it takes longer than a plugin's code may."""
+        return limited(call, limit() * factor) if self._has_limit else call()
+
     def attributed(self, offer: Offer, label: str) -> Offer:
         """``offer``, for the node ``label``: whatever its kernel does wrong is a KernelFailure."""
         if self.is_reference:
@@ -152,7 +162,7 @@ class GuardedPack:
     def _called(self, kernel: PythonKernel, name: str, label: str) -> PythonKernel:
         def call(arrays: Sequence[Any]) -> Sequence[Any]:
             try:
-                results = kernel(arrays)
+                results = self._limited(lambda: kernel(arrays), KERNEL_FACTOR)
             except PLUGIN_FAULTS as error:
                 self.fail(error, name, label)
             self.succeed(name)

@@ -22,6 +22,7 @@ from autofusion.faults import PLUGIN_FAULTS, require_own
 from autofusion.hooks import CONVERTER_GROUP, PROJECT
 from autofusion.plugins import hookspecs
 from autofusion.plugins.records import LOG, PluginRecord, Status, describe
+from autofusion.plugins.reserved import trespass
 from autofusion.plugins.watchdog import limit, within
 from autofusion.refusal import Refusal
 
@@ -156,7 +157,13 @@ def _missing(kept: list[Installed], pins: Mapping[str, str] | None) -> list[Plug
 
 
 def without_conflicts(plugins: list[Installed], records: list[PluginRecord]) -> list[Installed]:
-    """Leave out every plugin whose name is provided more than once: choosing one would let an intruder take a name."""
+    """Leave out every plugin whose name is provided more than once: choosing one would let an intruder take a name.
+
+    Names of this project's distributions are theirs, so that nobody can switch them off by taking one.
+    """
+    trespassing = {plugin: trespass(plugin.group, plugin.dist, [plugin.name]) for plugin in plugins}
+    records += [p.record.ended(Status.CONFLICT, said) for p, said in trespassing.items() if said]
+    plugins = [plugin for plugin, said in trespassing.items() if not said]
     providers: defaultdict[tuple[str, str], list[Installed]] = defaultdict(list)
     for plugin in plugins:
         providers[plugin.group, plugin.name].append(plugin)

@@ -27,6 +27,7 @@ from autofusion.plugins.discovery import Discovery, converter_groups, discover, 
 from autofusion.plugins.hookspecs import GROUPS
 from autofusion.plugins.lock import VARIABLE, Lock, read
 from autofusion.plugins.records import PluginRecord, Status, describe
+from autofusion.plugins.reserved import trespass
 from autofusion.plugins.watchdog import limit, within
 from autofusion.rules.rule import Rule, RulePack
 
@@ -140,6 +141,15 @@ class Registry:
         """The reference kernels; raise PluginError if there are none."""
         return reference_pack(self.kernel_packs(target), self._not_loaded(_KERNELS))
 
+    def without_fast_kernels(self, target: Target) -> str:
+        """Why models would run by the reference kernels alone, as a sentence; empty if there is a fast kernel pack."""
+        if self._given is not None or any(not pack.is_reference for pack in self.kernel_packs(target)):
+            return ""
+        return (
+            "no kernel pack but the reference kernels is loaded, so that every model runs a hundred times slower or "
+            f"more; install autofusion-kernels-cpu{self._not_loaded(_KERNELS)}"
+        )
+
     def frontend(self, name: str) -> Frontend:
         """The frontend called ``name``; raise PluginError if it is not loaded."""
         for frontend in self.frontends:
@@ -203,6 +213,7 @@ class Registry:
         arguments = {} if target is None else {"target": target}
         provided: dict[str, list[Any]] = {}
         failed: dict[str, tuple[Status, str]] = {}
+        dists = {r.name: r.dist for r in discovery.records if r.group == group and r.status is Status.LOADED}
         names = sorted(name for name, module in manager.list_name_plugin() if module is not None)
         for name in names:
             others = [module for n, module in manager.list_name_plugin() if n != name and module is not None]
@@ -212,7 +223,10 @@ class Registry:
                 results = within(limit(self._environ), hook)
                 returned: Any = results[0] if results else None
                 problems = faults(group, returned)
-                if problems:
+                taken = "" if problems else trespass(group, dists[name], [item.name for item in returned])
+                if taken:
+                    failed[name] = Status.CONFLICT, taken
+                elif problems:
                     failed[name] = Status.FAILED, "; ".join(problems)
                 else:
                     provided[name] = list(returned)

@@ -23,7 +23,7 @@ from autofusion.ir.shared import constants, share_constants
 from autofusion.kernels.target import Target
 from autofusion.offers.switches import KernelSwitches
 from autofusion.options import Options, from_environment, state
-from autofusion.plugins.records import describe
+from autofusion.plugins.records import LOG, describe
 from autofusion.plugins.registry import Registry, default_registry, registry_for
 from autofusion.runtime.config import locked_settings, read_settings
 from autofusion.runtime.context import Context
@@ -126,6 +126,9 @@ def compile(
     if target.flush_denormals != chosen.flush_denormals:
         target = dataclasses.replace(target, flush_denormals=chosen.flush_denormals)
     kernel_packs = registry.kernel_packs(target)
+    slow = registry.without_fast_kernels(target)
+    if slow:
+        LOG.warning("%s", slow)
     Switches(registry.rule_packs, chosen, graph)  # refuses unknown names while the graph still has all of them
     KernelSwitches(kernel_packs, chosen, graph)
     recipe = None

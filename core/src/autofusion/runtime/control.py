@@ -47,6 +47,7 @@ class ControlPack:
     version = "1"
     kinds: Sequence[FusedKind] = ()
     is_reference = False
+    has_time_limit = False  # a loop takes as long as it takes
     blocks: Sequence[int] = ()
     launch_seconds = 20e-6
 

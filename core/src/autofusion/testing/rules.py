@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,6 +23,7 @@ from autofusion.testing.graphs import near_misses, renamed, spellings, with_type
 from autofusion.testing.sites import Site, golden_of, sites_of, static_graph
 from autofusion.testing.standard import StandardTests
 from autofusion.testing.variants import variants
+from autofusion.tools.mutate import FOCUS
 
 NO_WORSE = 1.01
 """What a graph may cost with a rule, relative to what it costs without: rounding of the model."""
@@ -58,7 +60,8 @@ class RulePackTests(StandardTests):
             rules = [rule.name for rule in cls.rule_pack().rules]
         except PluginError:  # test_plugin_is_loaded says why
             rules = []
-        return {"rule": rules, "case": golden_of(cls.golden)}
+        chosen = os.environ.get(FOCUS, "").split(",")
+        return {"rule": [r for r in rules if chosen == [""] or r in chosen], "case": golden_of(cls.golden)}
 
     # ---- the pack as it is -------------------------------------------------------------------------------------
 
