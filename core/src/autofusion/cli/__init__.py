@@ -19,6 +19,7 @@ _FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM)
 """Errors with a file that are not the fault of whoever named it."""
 COMMANDS = (
     "demo",
+    "inspect",
     "run",
     "bench",
     "explain",

@@ -12,7 +12,7 @@ import numpy as np
 from autofusion.errors import InputError, SizeWarning, nearest
 from autofusion.forks import RenewedLock
 from autofusion.fusion.ledger import Ledger
-from autofusion.ir.graph import Graph
+from autofusion.ir.graph import Graph, Value
 from autofusion.ir.mapped import mapped_files, reading
 from autofusion.ir.operators.control import without_symbols
 from autofusion.ir.shared import constants
@@ -21,7 +21,7 @@ from autofusion.lowering.plan import Plan
 from autofusion.rules.level import Level
 from autofusion.runtime.context import Context
 from autofusion.runtime.executor import Executor, Stage
-from autofusion.runtime.feeds import check_shape, checked, not_a_mapping
+from autofusion.runtime.feeds import check_shape, checked, missing_shapes, not_a_mapping
 from autofusion.runtime.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ class Session:
                 raise InputError(f"the model has no input '{name}'; expected {self._signature()}{nearest(name, names)}")
         key = []
         stated: dict[str, tuple[int, ...]] = {}
+        missing: list[Value] = []
         for value in self.graph.inputs:
             type_ = value.type
             if value.name in shapes and isinstance(type_, TensorType):
@@ -131,11 +132,10 @@ class Session:
             elif value.default is not None and isinstance(type_, TensorType):
                 type_ = TensorType(type_.dtype, value.default.shape)
             if isinstance(type_, TensorType) and not type_.is_static:
-                raise InputError(
-                    f"input '{value.name}' has open dims {type_}: state its shape, "
-                    f"as in shapes={{'{value.name}': (1, 3, 224, 224)}}"
-                )
+                missing.append(value)
             key.append(type_)
+        if missing:
+            raise missing_shapes(missing)
         self._agree(stated)
         stage = self.executor.stage(tuple(key))
         self._require_known_kernels(stage)
