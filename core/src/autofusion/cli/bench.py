@@ -39,7 +39,7 @@ def command(
 
     A model may carry its own shapes: det.onnx@x:1,3,640,640
     """
-    from autofusion.tools import inputs, versus
+    from autofusion.tools import inputs, status, versus
     from autofusion.tools.provenance import digest, report
 
     settings.pop("level", None)
@@ -50,6 +50,7 @@ def command(
         row = versus.measure(path, stated.shapes | own, levels.split(","), against, seconds, settings, **more)
         rows.append(row | {"sha256": digest(path)})
         if not as_json:
+            status.clear()
             click.echo("\n".join(versus.row_lines(row)))
     if as_json:
         echo_json(report({"models": rows, "geometric_mean": versus.means(rows)}, None, settings))

@@ -69,10 +69,16 @@ def command(
     tool itself.
     """
     from autofusion.tools import bisect as tool
+    from autofusion.tools import status
     from autofusion.tools.provenance import dumps, report
 
     settings = {k: str(v) if isinstance(v, Path) else v for k, v in settings.items()}
-    say = (lambda line: None) if as_json else (lambda line: click.echo(line, err=True))
+
+    def say(line: str) -> None:
+        if not as_json:
+            status.clear()
+            click.echo(line, err=True)
+
     found = tool.bisect(
         model,
         shapes=stated.shapes,

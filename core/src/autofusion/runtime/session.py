@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from autofusion.ir.operators.control import without_symbols
 from autofusion.ir.shared import constants
 from autofusion.ir.types import TensorType
 from autofusion.lowering.plan import Plan
+from autofusion.offers.guard import guarded
 from autofusion.rules.level import Level
 from autofusion.runtime.context import Context
 from autofusion.runtime.executor import Executor, Stage
@@ -201,7 +203,8 @@ class Session:
 
     def statistics(self) -> Statistics:
         """What has been counted since the session was made: plans, hits, evictions, fallbacks, bytes, seconds."""
-        return self.context.plans.statistics()
+        packs = map(guarded, self.context.kernel_packs)
+        return replace(self.context.plans.statistics(), quarantined=sum(len(p.quarantine_reasons) for p in packs))
 
     # ---- looking ---------------------------------------------------------------------------------------------
 

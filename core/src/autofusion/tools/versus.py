@@ -9,6 +9,7 @@ from typing import Any
 
 import autofusion
 from autofusion.options import state
+from autofusion.tools import status
 from autofusion.tools.bench import Run, geometric_mean, interleave, throughput
 from autofusion.tools.compare import compare
 from autofusion.tools.inputs import Wanted, random_inputs
@@ -32,12 +33,14 @@ def measure(
     """
     for level in levels:
         state({"level": level})
+    status.say(f"{path.name}: compiling for levels {', '.join(levels)}")
     sessions = {level: autofusion.compile(path, shapes=shapes or None, level=level, **settings) for level in levels}
     first, last = sessions[levels[0]], sessions[levels[-1]]
     feeds = random_inputs(first.graph, shapes, wanted=wanted)
     contenders = {level: functools.partial(session.run, feeds) for level, session in sessions.items()}
     threads = last.context.target.threads
     runs: dict[str, Run] = {**contenders, **{name: peer(name, path, feeds, threads) for name in against}}
+    status.say(f"{path.name}: measuring {', '.join(runs)}")
     apart = compare(last.run(feeds), first.run(feeds))
     timings = interleave(runs, seconds=seconds)
     rates = {}
@@ -50,6 +53,7 @@ def measure(
                 made: list[Run] = [functools.partial(session.run, feeds) for session in several]
             else:
                 made = [peer(name, path, feeds, share) for _ in range(streams)]
+            status.say(f"{path.name}: throughput of {name}")
             rates[name] = throughput(made, seconds / (2 * len(runs)))
     base = next(t for t in timings if t.name == levels[-1])
     return {
