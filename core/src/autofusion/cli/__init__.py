@@ -66,7 +66,7 @@ class _Lazy(click.Group):
 @click.version_option(package_name="autofusion", prog_name="autofusion")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.option("-q", "--quiet", "_quiet", is_flag=True, help="Show no progress.")
-@click.option("-v", "--verbose", "_verbose", count=True, help="Log plans, fallbacks and compiled kernels; -vv: everything.")
+@click.option("-v", "--verbose", "_verbose", count=True, help="Log plans, fallbacks, compiled kernels; -vv: all.")
 @click.option("--locked", "_locked", is_flag=True, help="Keep to ./autofusion.lock; --locked=FILE to another lock.")
 @click.pass_context
 def cli(context: click.Context, debug: bool, _locked: bool, _quiet: bool, _verbose: int) -> None:
