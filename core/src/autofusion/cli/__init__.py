@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import io
@@ -19,6 +20,7 @@ _FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM)
 """Errors with a file that are not the fault of whoever named it."""
 COMMANDS = (
     "demo",
+    "inspect",
     "run",
     "bench",
     "explain",
@@ -65,9 +67,11 @@ class _Lazy(click.Group):
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="autofusion", prog_name="autofusion")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option("-q", "--quiet", "_quiet", is_flag=True, help="Show no progress.")
+@click.option("-v", "--verbose", "_verbose", count=True, help="Log plans, fallbacks, compiled kernels; -vv: all.")
 @click.option("--locked", "_locked", is_flag=True, help="Keep to ./autofusion.lock; --locked=FILE to another lock.")
 @click.pass_context
-def cli(context: click.Context, debug: bool, _locked: bool) -> None:
+def cli(context: click.Context, debug: bool, _locked: bool, _quiet: bool, _verbose: int) -> None:
     """Find the places in a trained network that can run as one kernel, and run them so.
 
     \b
@@ -86,6 +90,40 @@ def _keep_to_lock() -> None:
     for argument in [a for a in sys.argv[1:] if a == "--locked" or a.startswith("--locked=")]:
         os.environ["AUTOFUSION_LOCK"] = argument.partition("=")[2] or "autofusion.lock"
         sys.argv.remove(argument)
+
+
+def _taken(flags: tuple[str, ...]) -> int:
+    """How often ``flags`` are on the line, wherever they are; they are taken off it, -vv counts twice."""
+    count = 0
+    for argument in sys.argv[1:]:
+        if argument == "--":
+            break
+        letters = argument[1:]
+        if argument in flags or (letters and argument[0] == "-" and set(letters) == {flags[0][1]}):
+            count += 1 if argument in flags else len(letters)
+            sys.argv.remove(argument)
+    return count
+
+
+def _log(verbosity: int) -> None:
+    """Show what is logged below ``autofusion`` on standard error: plans, fallbacks, kernels compiled; with -vv all."""
+    if verbosity:
+        import logging
+
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+        logger = logging.getLogger("autofusion")
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO if verbosity == 1 else logging.DEBUG)
+
+
+def _status(quiet: int) -> contextlib.AbstractContextManager[None]:
+    """Show what a long command is doing, at a terminal."""
+    if quiet or "_AUTOFUSION_COMPLETE" in os.environ or not sys.stderr.isatty():
+        return contextlib.nullcontext()
+    from autofusion.tools import status
+
+    return status.shown(" ".join(["autofusion", *(a for a in sys.argv[1:] if not a.startswith("-"))][:3]))
 
 
 def _escape_what_streams_cannot_say() -> None:
@@ -119,8 +157,11 @@ def main() -> None:
         # Accepted anywhere on the line, not only before the command.
         sys.argv = [sys.argv[0], "--debug", *(a for a in sys.argv[1:] if a != "--debug")]
     _keep_to_lock()
+    quiet = _taken(("-q", "--quiet"))
+    _log(_taken(("-v", "--verbose")))
     try:
-        cli(standalone_mode=False)
+        with _status(quiet):
+            cli(standalone_mode=False)
     except click.ClickException as error:
         error.show()
         sys.exit(USAGE)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from autofusion.cli.options import compile_options, echo_json, json_option, shape_option
+from autofusion.cli.options import Stated, compile_options, echo_json, input_options, json_option
 
 
 @click.command("bench")
 @click.argument("models", nargs=-1, required=True, metavar="MODEL[@NAME:DIMS]...")
-@shape_option
+@input_options
 @click.option(
     "--against",
     multiple=True,
@@ -21,14 +20,18 @@ from autofusion.cli.options import compile_options, echo_json, json_option, shap
 )
 @click.option("--seconds", default=6.0, show_default=True, help="Time to measure each model for.")
 @click.option("--levels", default="off,full", show_default=True, help="Levels to compare; the first is the baseline.")
+@click.option(
+    "--streams", default=0, show_default=True, help="Also measure the throughput of so many threads, a session each."
+)
 @compile_options
 @json_option
 def command(
     models: tuple[str, ...],
-    shapes: tuple[str, ...],
+    stated: Stated,
     against: tuple[str, ...],
     seconds: float,
     levels: str,
+    streams: int,
     as_json: bool,
     settings: dict[str, Any],
 ) -> None:
@@ -36,18 +39,18 @@ def command(
 
     A model may carry its own shapes: det.onnx@x:1,3,640,640
     """
-    from autofusion.tools import inputs, versus
+    from autofusion.tools import inputs, status, versus
     from autofusion.tools.provenance import digest, report
 
     settings.pop("level", None)
-    common = inputs.parse_shapes(shapes)
     rows = []
     for spec in models:
-        name, *own = spec.split("@")
-        stated = common | inputs.parse_shapes(own)
-        row = versus.measure(Path(name), stated, levels.split(","), against, seconds, settings)
-        rows.append(row | {"sha256": digest(Path(name))})
+        path, own = inputs.model_and_shapes(spec)
+        more: dict[str, Any] = {"wanted": stated.wanted, "streams": streams}
+        row = versus.measure(path, stated.shapes | own, levels.split(","), against, seconds, settings, **more)
+        rows.append(row | {"sha256": digest(path)})
         if not as_json:
+            status.clear()
             click.echo("\n".join(versus.row_lines(row)))
     if as_json:
         echo_json(report({"models": rows, "geometric_mean": versus.means(rows)}, None, settings))

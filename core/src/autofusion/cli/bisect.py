@@ -10,12 +10,13 @@ import click
 
 from autofusion.cli import FINDING, NOTHING
 from autofusion.cli.options import (
+    Stated,
     compile_options,
     echo_json,
+    input_options,
     json_option,
     model_argument,
     parse_tolerances,
-    shape_option,
     tolerance_option,
 )
 from autofusion.files import write_text
@@ -23,11 +24,12 @@ from autofusion.files import write_text
 
 @click.command("bisect")
 @model_argument
-@shape_option
+@input_options
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
-    help="An .npz file with an array for each input, or a folder of them. Default: made-up inputs.",
+    help="An .npz file with an array for each input, a folder of them, or a .py file whose load_data() yields such "
+    "mappings. Default: made-up inputs.",
 )
 @click.option(
     "--check",
@@ -52,7 +54,7 @@ from autofusion.files import write_text
 @json_option
 def command(
     model: Path,
-    shapes: tuple[str, ...],
+    stated: Stated,
     tolerances: tuple[str, ...],
     out: Path,
     as_json: bool,
@@ -67,14 +69,20 @@ def command(
     tool itself.
     """
     from autofusion.tools import bisect as tool
-    from autofusion.tools import inputs
+    from autofusion.tools import status
     from autofusion.tools.provenance import dumps, report
 
     settings = {k: str(v) if isinstance(v, Path) else v for k, v in settings.items()}
-    say = (lambda line: None) if as_json else (lambda line: click.echo(line, err=True))
+
+    def say(line: str) -> None:
+        if not as_json:
+            status.clear()
+            click.echo(line, err=True)
+
     found = tool.bisect(
         model,
-        shapes=inputs.parse_shapes(shapes),
+        shapes=stated.shapes,
+        wanted=stated.wanted,
         tolerances=parse_tolerances(tolerances),
         out=out,
         say=say,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import click
@@ -22,10 +21,10 @@ def command(output: Path | None, as_json: bool) -> None:
     path = output or store.default_path()
     store.save(measured, path)
     if as_json:
-        echo_json({"path": str(path), **dataclasses.asdict(measured)})
+        echo_json({"path": str(path), **{name: getattr(measured, name) for name in store.MEASURED}})
         return
-    for name, value in dataclasses.asdict(measured).items():
-        before = getattr(detected, name)
+    for name in store.MEASURED:
+        value, before = getattr(measured, name), getattr(detected, name)
         shown = f"{value:.4g}" if isinstance(value, float) else str(value)
         click.echo(f"  {name:18} {shown}" + (f"  (detected {before:.4g})" if isinstance(before, float) else ""))
     click.echo(f"written to {path}")

@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from autofusion.cli.options import compile_options, echo_json, json_option, model_argument, shape_option
+from autofusion.cli.options import Stated, compile_options, echo_json, input_options, json_option, model_argument
 
 
 @click.command("explain")
 @model_argument
 @click.argument("node", required=False)
-@shape_option
+@input_options
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
@@ -27,7 +27,7 @@ from autofusion.cli.options import compile_options, echo_json, json_option, mode
 def command(
     model: Path,
     node: str | None,
-    shapes: tuple[str, ...],
+    stated: Stated,
     data: Path | None,
     graph: bool,
     compared: bool,
@@ -45,9 +45,9 @@ def command(
     if compared:
         if node is None:
             raise OptionError("--diff compares two: explain --diff A B, each a model, MODEL@LEVEL or a ledger.json")
-        _diff(str(model), node, shapes, data, settings, as_json)
+        _diff(str(model), node, stated, data, settings, as_json)
         return
-    session, baseline = _compile(model, shapes, data, settings)
+    session, baseline = _compile(model, stated, data, settings)
     if as_json:
         from autofusion.tools.provenance import report
 
@@ -67,14 +67,15 @@ def command(
             click.echo(to_text(plan.graph, with_names=True))
 
 
-def _compile(model: Path, shapes: tuple[str, ...], data: Path | None, settings: Mapping[str, Any]) -> tuple[Any, Any]:
+def _compile(model: Path, stated: Stated, data: Path | None, settings: Mapping[str, Any]) -> tuple[Any, Any]:
     import autofusion
     from autofusion.tools import baseline, inputs
 
-    stated = inputs.parse_shapes(shapes)
-    feeds = inputs.load_npz(data) if data is not None else None
-    session = autofusion.compile(model, shapes=stated or None, **settings)
-    baseline.planned(session, stated, feeds)
+    feeds = inputs.load_data(data) if data is not None else None
+    session = autofusion.compile(model, shapes=stated.shapes or None, **settings)
+    if feeds is None and stated.wanted.names:
+        feeds = stated.made(session.graph)
+    baseline.planned(session, stated.shapes, feeds)
     return session, baseline.unfused(session, feeds)
 
 
@@ -83,12 +84,10 @@ def _names(record: Mapping[str, Any], name: str) -> bool:
     return name in (*record["nodes"], record["site"], record["rule"].split("@")[0], *made)
 
 
-def _diff(
-    a: str, b: str, shapes: tuple[str, ...], data: Path | None, settings: Mapping[str, Any], as_json: bool
-) -> None:
+def _diff(a: str, b: str, stated: Stated, data: Path | None, settings: Mapping[str, Any], as_json: bool) -> None:
     from autofusion.tools import ledger_diff
 
-    left, right = (_ledger(side, shapes, data, settings) for side in (a, b))
+    left, right = (_ledger(side, stated, data, settings) for side in (a, b))
     found = ledger_diff.diff(left, right, (Path(a).name, Path(b).name))
     if as_json:
         from autofusion.tools.provenance import report
@@ -98,14 +97,14 @@ def _diff(
         click.echo("\n".join(ledger_diff.lines(found)))
 
 
-def _ledger(side: str, shapes: tuple[str, ...], data: Path | None, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+def _ledger(side: str, stated: Stated, data: Path | None, settings: Mapping[str, Any]) -> Mapping[str, Any]:
     from autofusion.tools import explain, ledger_diff
 
     if side.endswith(".json"):
         return ledger_diff.read(Path(side))
     path, at, level = side.rpartition("@")
     if at and not Path(side).exists():
-        session, _ = _compile(Path(path), shapes, data, {**settings, "level": level})
+        session, _ = _compile(Path(path), stated, data, {**settings, "level": level})
     else:
-        session, _ = _compile(Path(side), shapes, data, settings)
+        session, _ = _compile(Path(side), stated, data, settings)
     return explain.as_data(session)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from autofusion.cli import complete
 from autofusion.options import SETTINGS, from_texts, merge, plain
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -20,8 +21,87 @@ VARIABLE = "AUTOFUSION_CONFIG"
 model_argument = click.argument("model", type=click.Path(path_type=Path))
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
 shape_option = click.option(
-    "--shape", "shapes", multiple=True, metavar="NAME:DIMS", help="Shape of an input, as in x:1,3,48,192. Repeatable."
+    "--shape",
+    "shapes",
+    multiple=True,
+    metavar="NAME:DIMS",
+    shell_complete=complete.inputs(":"),
+    help="Shape of an input, as in x:1,3,48,192. Repeatable.",
 )
+
+data_option = click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="An .npz file with an array for each input, or a .py file whose load_data() returns or yields such mappings.",
+)
+
+
+class Stated:
+    """What the command line says of a model's inputs: their ``shapes``, and what made-up ones are to be."""
+
+    def __init__(self, shapes: tuple[str, ...], values: tuple[str, ...], ranges: tuple[str, ...]) -> None:
+        from autofusion.tools import inputs
+
+        self.shapes = inputs.parse_shapes(shapes)
+        self.wanted = inputs.parse_wanted(values, ranges)
+
+    def feeds(self, session: Any, data: Path | None, seed: int = 0) -> dict[str, Any]:
+        """The arrays of ``data``, or made-up ones."""
+        from autofusion.tools import inputs
+
+        return inputs.load_data(data) if data is not None else self.made(session.graph, seed)
+
+    def run(self, session: Any, feeds: dict[str, Any], data: Path | None) -> dict[str, Any]:
+        """Run; an error of a model that was given made-up inputs says which integers it was given."""
+        from autofusion.errors import AutofusionError, InputError
+
+        try:
+            results: dict[str, Any] = session.run(feeds)
+            return results
+        except AutofusionError as error:
+            made = [
+                f"{name}={array.reshape(-1)[0]}"
+                for name, array in feeds.items()
+                if data is None and array.dtype.kind in "iub" and array.size and name not in self.wanted.names
+            ]
+            if not made:
+                raise
+            raise InputError(
+                f"{error}; inputs were made up ({', '.join(made)}): state others with --value, --range or --data"
+            ) from error
+
+    def made(self, graph: Any, seed: int = 0) -> dict[str, Any]:
+        """Made-up inputs."""
+        from autofusion.tools import inputs
+
+        return inputs.random_inputs(graph, self.shapes, seed, self.wanted)
+
+
+def input_options(function: F) -> F:
+    """``--shape``, ``--value`` and ``--range``, passed on as ``stated``."""
+
+    @functools.wraps(function)
+    def wrapped(*, shapes: Any, values: Any, ranges: Any, **others: Any) -> Any:
+        return function(stated=Stated(shapes, values, ranges), **others)
+
+    wrapped = click.option(
+        "--range",
+        "ranges",
+        multiple=True,
+        metavar="NAME:LOW,HIGH",
+        shell_complete=complete.inputs(":"),
+        help="Draw a made-up input from this range, as in ids:0,30521. Repeatable.",
+    )(wrapped)
+    wrapped = click.option(
+        "--value",
+        "values",
+        multiple=True,
+        metavar="NAME=NUMBER[,...]",
+        shell_complete=complete.inputs("="),
+        help="Value of a made-up input: one for all elements, or one for each, as in sr=16000. Repeatable.",
+    )(wrapped)
+    return shape_option(wrapped)  # type: ignore[return-value]
+
 
 tolerance_option = click.option(
     "--tolerance", "tolerances", multiple=True, metavar="TYPE:NUMBER", help="As in f32:1e-5. Repeatable."
@@ -39,6 +119,7 @@ def compile_options(function: F) -> F:
             multiple=setting.repeatable,
             metavar=setting.metavar or None,
             show_default=setting.default_text or False,
+            shell_complete=complete.OF_OPTIONS.get(name),
             help=setting.help + (" Repeatable." if setting.repeatable else ""),
         )
         for name, setting in SETTINGS.items()

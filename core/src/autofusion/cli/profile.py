@@ -8,14 +8,22 @@ from typing import Any
 
 import click
 
-from autofusion.cli.options import compile_options, echo_json, json_option, model_argument, shape_option
+from autofusion.cli.options import (
+    Stated,
+    compile_options,
+    data_option,
+    echo_json,
+    input_options,
+    json_option,
+    model_argument,
+)
 from autofusion.files import write_text
 
 
 @click.command("profile")
 @model_argument
-@shape_option
-@click.option("--data", type=click.Path(path_type=Path), help="An .npz file with an array for each input.")
+@input_options
+@data_option
 @click.option(
     "--runs", type=click.IntRange(min=1), default=20, show_default=True, help="Runs; a step's time is its least."
 )
@@ -26,7 +34,7 @@ from autofusion.files import write_text
 @json_option
 def command(
     model: Path,
-    shapes: tuple[str, ...],
+    stated: Stated,
     data: Path | None,
     runs: int,
     most: int,
@@ -37,15 +45,14 @@ def command(
 ) -> None:
     """Say where the time of MODEL goes, and what the next hot spot is."""
     import autofusion
-    from autofusion.tools import inputs, profile
+    from autofusion.tools import profile
 
-    stated = inputs.parse_shapes(shapes)
-    session = autofusion.compile(model, shapes=stated or None, **settings)
-    feeds = inputs.load_npz(data) if data is not None else inputs.random_inputs(session.graph, stated)
+    session = autofusion.compile(model, shapes=stated.shapes or None, **settings)
+    feeds = stated.feeds(session, data)
     found = profile.profile(session, feeds, runs)
     unfused = None
     if before:
-        off = autofusion.compile(model, shapes=stated or None, **{**settings, "level": "off"})
+        off = autofusion.compile(model, shapes=stated.shapes or None, **{**settings, "level": "off"})
         unfused = profile.profile(off, feeds, runs)
     if trace is not None:
         write_text(trace, json.dumps(profile.chrome_trace(found)))

@@ -40,10 +40,10 @@ def command(
     common = inputs.parse_shapes(shapes)
     chosen = []
     for spec in models:
-        name, *own = spec.split("@")
-        if not Path(name).exists():
+        name, own = inputs.model_and_shapes(spec)
+        if not name.exists():
             raise ModelError(f"there is no model '{name}'")
-        chosen.append((Path(name), common | inputs.parse_shapes(own)))
+        chosen.append((name, common | own))
     folder = path.parent
     folder.mkdir(parents=True, exist_ok=True)
     data = record(chosen, folder, seconds, settings)

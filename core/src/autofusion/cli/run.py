@@ -7,17 +7,21 @@ from typing import Any
 
 import click
 
-from autofusion.cli.options import compile_options, echo_json, json_option, model_argument, shape_option
+from autofusion.cli.options import (
+    Stated,
+    compile_options,
+    data_option,
+    echo_json,
+    input_options,
+    json_option,
+    model_argument,
+)
 
 
 @click.command("run")
 @model_argument
-@shape_option
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path),
-    help="An .npz file with an array for each input. Default: seeded random inputs.",
-)
+@input_options
+@data_option
 @click.option("--save", "-o", type=click.Path(path_type=Path), help="Write the outputs to this .npz file.")
 @click.option(
     "--watch",
@@ -31,7 +35,7 @@ from autofusion.cli.options import compile_options, echo_json, json_option, mode
 @json_option
 def command(
     model: Path,
-    shapes: tuple[str, ...],
+    stated: Stated,
     data: Path | None,
     save: Path | None,
     watched: tuple[str, ...],
@@ -50,16 +54,15 @@ def command(
     from autofusion.tools import inputs as made
 
     start = time.perf_counter()
-    stated = made.parse_shapes(shapes)
-    session = autofusion.compile(model, shapes=stated or None, **settings)
-    feeds = made.load_npz(data) if data is not None else made.random_inputs(session.graph, stated, seed)
+    session = autofusion.compile(model, shapes=stated.shapes or None, **settings)
+    feeds = stated.feeds(session, data, seed)
     compiled = time.perf_counter()
     values: dict[str, Any] = {}
     if watched:
         seen = session.watch(watched, feeds)
         results, values = seen.outputs, seen.values
     else:
-        results = session.run(feeds)
+        results = stated.run(session, feeds, data)
     done = time.perf_counter()
     if save is not None:
         made.save_npz(save, {**values, **results})

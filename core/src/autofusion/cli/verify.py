@@ -10,12 +10,13 @@ import click
 
 from autofusion.cli import FINDING
 from autofusion.cli.options import (
+    Stated,
     compile_options,
     echo_json,
+    input_options,
     json_option,
     model_argument,
     parse_tolerances,
-    shape_option,
     tolerance_option,
 )
 from autofusion.files import write_text
@@ -23,11 +24,12 @@ from autofusion.files import write_text
 
 @click.command("verify")
 @model_argument
-@shape_option
+@input_options
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
-    help="An .npz file with an array for each input, or a folder of them. Default: made-up inputs.",
+    help="An .npz file with an array for each input, a folder of them, or a .py file whose load_data() yields such "
+    "mappings. Default: made-up inputs.",
 )
 @click.option("--against", default="level-off", show_default=True, help="level-off, framework or reference.")
 @tolerance_option
@@ -55,7 +57,7 @@ from autofusion.files import write_text
 @json_option
 def command(
     model: Path,
-    shapes: tuple[str, ...],
+    stated: Stated,
     tolerances: tuple[str, ...],
     report: Path | None,
     as_json: bool,
@@ -67,7 +69,6 @@ def command(
     Everything runs in a child process. Exits with 1 if something is beyond its threshold, crashes or hangs; 2 and 3 are
     for a wrong question and a failure of the tool itself.
     """
-    from autofusion.tools import inputs
     from autofusion.tools import verify as tool
     from autofusion.tools.provenance import dumps
     from autofusion.tools.provenance import report as as_report
@@ -75,7 +76,12 @@ def command(
 
     settings = {k: str(v) if isinstance(v, Path) else v for k, v in settings.items()}
     found = tool.verify(
-        model, shapes=inputs.parse_shapes(shapes), tolerances=parse_tolerances(tolerances), **options, **settings
+        model,
+        shapes=stated.shapes,
+        wanted=stated.wanted,
+        tolerances=parse_tolerances(tolerances),
+        **options,
+        **settings,
     )
     told = as_report(found.data, model, settings, options["seed"])
     text = "\n".join(tool.lines(found)) + "\n"

@@ -7,24 +7,24 @@ from typing import Any
 
 import click
 
-from autofusion.cli.options import compile_options, model_argument, shape_option
+from autofusion.cli.options import Stated, compile_options, data_option, input_options, model_argument
 from autofusion.files import write_text
 
 
 @click.command("view")
 @model_argument
-@shape_option
+@input_options
 @click.option("--save", "-o", type=click.Path(path_type=Path), help="The page to write. Default: MODEL.html, here.")
 @click.option("--profile", is_flag=True, help="Measure every step, unfused and fused, and colour by time.")
 @click.option(
     "--runs", type=click.IntRange(min=1), default=20, show_default=True,
     help="Runs, with --profile; a step's time is its least.",
 )  # fmt: skip
-@click.option("--data", type=click.Path(path_type=Path), help="An .npz file with an array for each input.")
+@data_option
 @compile_options
 def command(
     model: Path,
-    shapes: tuple[str, ...],
+    stated: Stated,
     save: Path | None,
     profile: bool,
     runs: int,
@@ -39,8 +39,8 @@ def command(
     from autofusion.tools import inputs
     from autofusion.tools.view.build import build
 
-    feeds = inputs.load_npz(data) if data is not None else None
+    feeds = inputs.load_data(data) if data is not None else None
     target = save if save is not None else Path(f"{model.stem or model.name}.html")
-    text = build(model, inputs.parse_shapes(shapes), settings, feeds, runs if profile else 0)
+    text = build(model, stated.shapes, settings, feeds, runs if profile else 0, stated.wanted)
     write_text(target, text)
     click.echo(f"{target}: {len(text) / 1e6:.1f} MB")

@@ -41,6 +41,8 @@ def save(target: Target, path: Path, *, cpu: str | None = None) -> None:
     text = tomli_w.dumps(
         {"cpu": cpu_name() if cpu is None else cpu, **{name: getattr(target, name) for name in MEASURED}}
     )
+    if path.parts[:1] == ("~",):
+        raise OptionError("this user has no home: state the target file to write, or set AUTOFUSION_TARGET")
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, head + text)
 

@@ -37,3 +37,5 @@ class Description:
     inputs: tuple[Declared, ...] = ()
     defaults: tuple[Declared, ...] = ()
     outputs: tuple[Declared, ...] = ()
+    opsets: Mapping[str, int] = field(default_factory=dict)
+    """Versions of the operator sets by domain; the default domain is empty."""

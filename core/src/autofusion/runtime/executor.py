@@ -118,6 +118,10 @@ class Executor:
             try:
                 return act(self._stage_for(inputs), inputs)
             except NotFinite:
+                LOG.info(
+                    "run of graph '%s' again without approximate kernels: one met a value that is not finite",
+                    self.graph.name,
+                )
                 self._context.plans.counters.fallbacks += 1
                 return self._without_approximations().attempt(inputs, act, replace_failing=replace_failing)
             except KernelFailure as failure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from autofusion.errors import InputError
 from autofusion.ir.dtypes import dtype_name
 from autofusion.ir.graph import Value
-from autofusion.ir.types import TensorType
+from autofusion.ir.types import Dim, TensorType
 
 
 def not_a_mapping(inputs: object, expected: str) -> InputError:
@@ -17,6 +18,28 @@ def not_a_mapping(inputs: object, expected: str) -> InputError:
     return InputError(
         f"expected a mapping from input names to arrays ({expected}), found {_described(inputs)}; "
         "inputs in order are given by calling the session: session(x, ...)"
+    )
+
+
+def missing_shapes(values: Sequence[Value]) -> InputError:
+    """The error for inputs whose shapes nobody states: all of them, with an example of the right rank."""
+    shapes = {value.name: _example(value.shape) for value in values}
+    stated = ", ".join(f"'{name}': {shape}" for name, shape in shapes.items())
+    line = " ".join(f"--shape {name}:{','.join(map(str, shape))}" for name, shape in shapes.items())
+    what = ", ".join(f"'{value.name}' {value.type}" for value in values)
+    return InputError(
+        f"input{'s' if len(values) > 1 else ''} {what} {'have' if len(values) > 1 else 'has'} open dims: state the "
+        f"shape{'s' if len(values) > 1 else ''}, as in shapes={{{stated}}} (on the command line: {line})"
+    )
+
+
+def _example(dims: Sequence[Dim] | None) -> tuple[int, ...]:
+    """A shape that fits ``dims``: one image or text of usual size."""
+    if dims is None:
+        return (1, 3, 224, 224)
+    large = 224 if len(dims) >= 4 else 128
+    return tuple(
+        d if isinstance(d, int) else 1 if axis == 0 and len(dims) > 1 else large for axis, d in enumerate(dims)
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,16 +13,17 @@ import numpy as np
 from autofusion.errors import InputError, SizeWarning, nearest
 from autofusion.forks import RenewedLock
 from autofusion.fusion.ledger import Ledger
-from autofusion.ir.graph import Graph
+from autofusion.ir.graph import Graph, Value
 from autofusion.ir.mapped import mapped_files, reading
 from autofusion.ir.operators.control import without_symbols
 from autofusion.ir.shared import constants
 from autofusion.ir.types import TensorType
 from autofusion.lowering.plan import Plan
+from autofusion.offers.guard import guarded
 from autofusion.rules.level import Level
 from autofusion.runtime.context import Context
 from autofusion.runtime.executor import Executor, Stage
-from autofusion.runtime.feeds import check_shape, checked, not_a_mapping
+from autofusion.runtime.feeds import check_shape, checked, missing_shapes, not_a_mapping
 from autofusion.runtime.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -122,6 +124,7 @@ class Session:
                 raise InputError(f"the model has no input '{name}'; expected {self._signature()}{nearest(name, names)}")
         key = []
         stated: dict[str, tuple[int, ...]] = {}
+        missing: list[Value] = []
         for value in self.graph.inputs:
             type_ = value.type
             if value.name in shapes and isinstance(type_, TensorType):
@@ -131,11 +134,10 @@ class Session:
             elif value.default is not None and isinstance(type_, TensorType):
                 type_ = TensorType(type_.dtype, value.default.shape)
             if isinstance(type_, TensorType) and not type_.is_static:
-                raise InputError(
-                    f"input '{value.name}' has open dims {type_}: state its shape, "
-                    f"as in shapes={{'{value.name}': (1, 3, 224, 224)}}"
-                )
+                missing.append(value)
             key.append(type_)
+        if missing:
+            raise missing_shapes(missing)
         self._agree(stated)
         stage = self.executor.stage(tuple(key))
         self._require_known_kernels(stage)
@@ -201,7 +203,8 @@ class Session:
 
     def statistics(self) -> Statistics:
         """What has been counted since the session was made: plans, hits, evictions, fallbacks, bytes, seconds."""
-        return self.context.plans.statistics()
+        packs = map(guarded, self.context.kernel_packs)
+        return replace(self.context.plans.statistics(), quarantined=sum(len(p.quarantine_reasons) for p in packs))
 
     # ---- looking ---------------------------------------------------------------------------------------------
 

@@ -13,8 +13,9 @@ class Statistics:
     over the decisions made for their class of sizes. ``full`` counts how often rules and planner decided, for a class
     or a shape of its own. ``evictions`` are plans
     dropped to stay within ``plan_limit`` and ``plan_memory``. ``fallbacks`` are runs made again because a kernel
-    failed or met what is not finite. ``kept`` is the number of plans kept now, ``plan_bytes`` an estimate of what they
-    take, ``arena_bytes`` the memory of activations that they share. ``seconds`` is the time spent on planning.
+    failed or met what is not finite, ``quarantined`` kernels that were put aside since they failed. ``kept`` is the
+    number of plans kept now, ``plan_bytes`` an estimate of what they take, ``arena_bytes`` the memory of activations
+    that they share. ``seconds`` is the time spent on planning.
     """
 
     plans: int = 0
@@ -23,6 +24,7 @@ class Statistics:
     full: int = 0
     evictions: int = 0
     fallbacks: int = 0
+    quarantined: int = 0
     kept: int = 0
     plan_bytes: int = 0
     arena_bytes: int = 0

@@ -6,12 +6,16 @@ and the median over blocks say more than a mean.
 
 from __future__ import annotations
 
+import contextlib
+import math
 import statistics
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 Run = Callable[[], object]
+PERCENTILES = (50, 90, 95, 99)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,8 @@ class Timing:
     median: float
     minimum: float
     runs: int
+    percentiles: Mapping[str, float]
+    """Seconds that 50, 90, 95 and 99 per cent of the runs stay below, by ``p50`` and so on."""
 
 
 def interleave(
@@ -42,7 +48,47 @@ def interleave(
                 start = time.perf_counter()
                 run()
                 samples[name].append(time.perf_counter() - start)
-    return [Timing(n, statistics.median(s), min(s), len(s)) for n, s in samples.items()]
+    return [Timing(n, statistics.median(s), min(s), len(s), percentiles(s)) for n, s in samples.items()]
+
+
+def percentiles(samples: Sequence[float]) -> dict[str, float]:
+    """The smallest sample that so many per cent of them do not exceed (nearest rank)."""
+    ordered = sorted(samples)
+    return {f"p{p}": ordered[max(math.ceil(p / 100 * len(ordered)), 1) - 1] for p in PERCENTILES}
+
+
+def throughput(runs: Sequence[Run], seconds: float) -> float:
+    """Runs a second, of all together, when each of ``runs`` is called again and again by a thread of its own.
+
+    What a thread raises is raised here.
+    """
+    counts = [0] * len(runs)
+    failures: list[BaseException] = []
+    start, end = threading.Barrier(len(runs) + 1), [math.inf]
+
+    def stream(number: int) -> None:
+        try:
+            runs[number]()
+            start.wait()
+            while time.perf_counter() < end[0] and not failures:
+                runs[number]()
+                counts[number] += 1
+        except BaseException as error:
+            failures.append(error)
+            start.abort()
+
+    threads = [threading.Thread(target=stream, args=(number,)) for number in range(len(runs))]
+    for thread in threads:
+        thread.start()
+    with contextlib.suppress(threading.BrokenBarrierError):
+        start.wait()
+    begun = time.perf_counter()
+    end[0] = begun + seconds
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise next((e for e in failures if not isinstance(e, threading.BrokenBarrierError)), failures[0])
+    return sum(counts) / (time.perf_counter() - begun)
 
 
 def _warm_up(run: Run) -> float:

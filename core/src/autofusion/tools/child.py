@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from autofusion.errors import AutofusionError, OptionError
+from autofusion.tools import status
 
 Job = Callable[[dict[str, Any], "Progress"], Any]
 
@@ -121,12 +122,20 @@ def _wait(child: subprocess.Popen[bytes], progress: Path, timeout: float) -> boo
                 now = progress.stat().st_size
                 if now != size:
                     last, size = time.monotonic(), now
+                    status.say(_last_line(progress))
                 elif time.monotonic() - last > timeout:
                     return True
     finally:
         _end_group(child)
         if child.stdin is not None:
             child.stdin.close()
+
+
+def _last_line(progress: Path) -> str:
+    with progress.open("rb") as file:
+        file.seek(max(progress.stat().st_size - _LOG_TAIL, 0))
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    return lines[-1] if lines else "starting"
 
 
 def _end_group(child: subprocess.Popen[bytes]) -> None:

@@ -17,6 +17,7 @@ from autofusion.ir.operators import Work
 from autofusion.lowering.plan import Step
 from autofusion.runtime.executor import Stage
 from autofusion.runtime.session import Session
+from autofusion.tools import status
 
 WARM_UP = 3
 
@@ -91,6 +92,9 @@ def profile(session: Session, inputs: Mapping[str, Any], runs: int = 20) -> Prof
     stage = session.executor.stage(session.executor.key(given))
     samples: list[list[tuple[Step, float]]] = []
     for number in range(runs + WARM_UP):
+        status.say(
+            f"profiling level {session.context.options.level.name.lower()}: run {number + 1} of {runs + WARM_UP}"
+        )
         times = _timed(stage, given)
         if number >= WARM_UP:
             samples.append(times)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from autofusion.errors import InputError
 from autofusion.ir.graph import Graph
 from autofusion.ir.types import TensorType
 from autofusion.tools.indices import table_sizes
-from autofusion.tools.inputs import load_npz, random_inputs
+from autofusion.tools.inputs import Wanted, load_npz, load_script, random_inputs
 
 LARGE = "large"
 NOT_A_NUMBER = "not a number"
@@ -53,14 +53,16 @@ class DataSet:
     files: tuple[Path, ...]
     names: tuple[str, ...]
     charset: tuple[str, ...] = ()
+    made: tuple[Mapping[str, np.ndarray], ...] = ()
+    """What a data script gave, in place of files."""
 
     def __len__(self) -> int:
-        return len(self.files)
+        return len(self.made or self.files)
 
     def sample(self, index: int) -> Sample:
         """Read one sample; InputError if an input is missing."""
-        path = self.files[index]
-        arrays = load_npz(path)
+        path = Path(f"{self.files[0].stem}-{index}") if self.made else self.files[index]
+        arrays = self.made[index] if self.made else load_npz(path)
         inputs = {name: arrays[name] for name in self.names if name in arrays}
         if not inputs:
             have = ", ".join(f"'{n}'" for n in arrays)
@@ -79,26 +81,32 @@ def open_data(path: Path, graph: Graph) -> DataSet:
         lines = charset.read_text("utf-8").split("\n") if charset.exists() else []
         return DataSet(files, names, tuple(lines[:-1] if lines and not lines[-1] else lines))
     if not path.exists():
-        raise InputError(f"there is no data at '{path}': expected an .npz file, or a folder of such files")
+        raise InputError(f"there is no data at '{path}': expected an .npz file, a folder of such files or a script")
+    if path.suffix == ".py":
+        return DataSet((path,), names, made=tuple(load_script(path)))
     return DataSet((path,), names)
 
 
-def made_up(graph: Graph, shapes: Mapping[str, Sequence[int]], seed: int = 0) -> list[Sample]:
-    """Made-up samples: numbers in [0, 1), normal ones (half of them negative), and what a model may not take.
+def made_up(
+    graph: Graph, shapes: Mapping[str, Sequence[int]], seed: int = 0, wanted: Wanted | None = None
+) -> list[Sample]:
+    """Made-up samples: numbers in [0, 1), normal ones (half of them negative), and what a model may not take; in all of
+    them inputs of which something is ``wanted`` are that.
 
     Those are optional: sizes of the other parity (open dims beyond the first), a batch of two and of three (if the
     first dim of an input is open, and 1), integers up to WIDEST where they are not indices of a known table, large
     numbers with zeros of both signs among them, and NaN here and there.
     """
-    usual = random_inputs(graph, shapes, seed)
-    samples = [Sample("uniform", usual), Sample("normal", _normal(random_inputs(graph, shapes, seed + 1), seed + 1))]
+    usual = random_inputs(graph, shapes, seed, wanted)
+    again = random_inputs(graph, shapes, seed + 1, wanted)
+    samples = [Sample("uniform", usual), Sample("normal", _normal(again, seed + 1))]
     for name, changed in (
         ("other sizes", _other_parity(graph, shapes)),
         ("batch of two", _batch(graph, shapes, 2)),
         ("batch of three", _batch(graph, shapes, 3)),
     ):
         if changed != {name: tuple(shape) for name, shape in shapes.items()}:
-            inputs = _normal(random_inputs(graph, changed, seed + 2), seed + 2)
+            inputs = _normal(random_inputs(graph, changed, seed + 2, wanted), seed + 2)
             samples.append(Sample(name, inputs, optional=True))
     tables = table_sizes(graph)
     others = [n for n, array in usual.items() if array.dtype.kind in "iu" and n not in tables]
@@ -109,7 +117,13 @@ def made_up(graph: Graph, shapes: Mapping[str, Sequence[int]], seed: int = 0) ->
     if any(_is_float(array) for array in usual.values()):
         samples.append(Sample(LARGE, _large(usual, seed + 3), optional=True))
         samples.append(Sample(NOT_A_NUMBER, _with_nan(usual, seed + 4), optional=True, clean=False))
-    return samples
+    if wanted is None or not wanted.names:
+        return samples
+    kept = []
+    for number, sample in enumerate(samples):
+        own = random_inputs(graph, sample.shapes, seed + number, wanted)
+        kept.append(replace(sample, inputs={**sample.inputs, **{n: own[n] for n in wanted.names}}))
+    return kept
 
 
 def disturbed(inputs: Mapping[str, Any]) -> dict[str, Any]:

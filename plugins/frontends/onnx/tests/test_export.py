@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,22 @@ def test_large_constants_are_written_beside_the_model(tmp_path: Path, monkeypatc
     assert path.stat().st_size < 2000 and (tmp_path / "big.onnx.data").stat().st_size == big.nbytes
     assert_same(run(load_model(path), {"x": X}), [X @ big + 1])
     assert_same([OnnxFrontend().reference(path, LoadOptions())({"x": X})["y"]], [X @ big + 1])
+
+
+def test_a_model_is_exported_to_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export, "_INSIDE_LIMIT", 1 << 16)
+    big = np.arange(3 << 13, dtype=np.float32).reshape(3, -1)
+    graph = load(model([node("MatMul", ["x", "w"], ["y"])], {"x": X}, ["y"], constants={"w": big}))
+    path = tmp_path / os.fsdecode(b"caf\xe9.onnx")  # not UTF-8
+    export_model(graph, path)
+    for _ in range(2):
+        again = load_model(path)  # its weights are mapped from the file that is replaced
+        export_model(again, path)
+        assert_same(run(again, {"x": X}), [X @ big])
+        assert_same(run(load_model(path), {"x": X}), [X @ big])
+    assert len(list(tmp_path.iterdir())) == 2
+    with pytest.raises(FileNotFoundError):
+        export_model(graph, tmp_path / "none" / "out.onnx")
 
 
 def test_what_onnx_cannot_say_is_refused(tmp_path: Path) -> None:

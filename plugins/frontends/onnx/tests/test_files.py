@@ -95,6 +95,31 @@ def test_external_data_that_is_refused(tmp_path: Path, entries: dict[str, str], 
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_links_inside_of_one_store_are_followed(tmp_path: Path, nested: bool) -> None:
+    """As hubs of models lay them: files of all revisions in one folder, named by their content."""
+    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "1f0c" / ("onnx" if nested else "")
+    for folder in (blobs, snapshot):
+        folder.mkdir(parents=True)
+    up = "../" * (3 if nested else 2)
+    with_external(blobs, {"location": "model.onnx_data"}).rename(blobs / "77ab")
+    (blobs / "c0de").write_bytes(X[0].tobytes())
+    (snapshot / "model.onnx").symlink_to(f"{up}blobs/77ab")
+    (snapshot / "model.onnx_data").symlink_to(f"{up}blobs/c0de")
+    assert np.array_equal(constant(snapshot / "model.onnx"), X[0])
+    (snapshot / "model.onnx_data").unlink()
+    (snapshot / "model.onnx_data").symlink_to("/etc/hostname")
+    with pytest.raises(ModelError, match="a symbolic link that leads out of the model's folder"):
+        constant(snapshot / "model.onnx")
+
+
+def test_links_to_what_lies_in_the_folder_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "w.bin").write_bytes(X[0].tobytes())
+    (tmp_path / "to").symlink_to("real")
+    assert np.array_equal(constant(with_external(tmp_path, {"location": "to/w.bin"})), X[0])
+
+
 @pytest.mark.slow
 def test_model_of_more_than_two_gigabytes(tmp_path: Path) -> None:
     size = 5 << 29

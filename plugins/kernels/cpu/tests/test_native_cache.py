@@ -18,7 +18,7 @@ from autofusion_kernels_cpu.matmul import kernel as matmul
 from autofusion_kernels_cpu.matmul.problem import product_of
 from autofusion_kernels_cpu.matmul.tile import choose_rows
 from autofusion_kernels_cpu.native import cache, jit
-from autofusion_kernels_cpu.native.cache import ObjectCache
+from autofusion_kernels_cpu.native.cache import ObjectCache, cache_folders
 from autofusion_kernels_cpu.native.jit import Jit
 from autofusion_kernels_cpu.native.kernel import Kernel, structure_text
 from autofusion_kernels_cpu.reduction.problem import problem_of
@@ -50,6 +50,15 @@ def test_a_hit_needs_no_text(tmp_path):
     assert written == [1.5] and (second.counters.compiled, second.counters.cached) == (0, 1)
     second.address(add_kernel(2.5, written))
     assert written == [1.5, 2.5] and second.counters.compiled == 1
+
+
+def test_a_user_without_a_home_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AUTOFUSION_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # what it gives where nobody knows the user
+    cache = ObjectCache(cache_folders())
+    cache.write("a", b"code")
+    assert cache_folders() == () and cache.read("a") is None
 
 
 def test_other_sources_make_another_key(tmp_path, monkeypatch):

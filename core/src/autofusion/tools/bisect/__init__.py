@@ -23,6 +23,7 @@ from autofusion.tools.bisect.minimise import every_culprit, minimal_failing
 from autofusion.tools.bisect.reproducer import SIZES, Reproducer, try_script, write_script
 from autofusion.tools.bisect.variants import FEW, Outcome, Runs, Unit, Variant
 from autofusion.tools.child import CRASH, ERROR, HANG, OK, at_least, run_job
+from autofusion.tools.inputs import Wanted
 from autofusion.tools.metrics import FUNCTION, NAMES
 
 __all__ = ["Culprit", "Report", "bisect", "lines"]
@@ -110,6 +111,7 @@ def bisect(
     model: str | PathLike[str],
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    wanted: Wanted | None = None,
     data: str | PathLike[str] | None = None,
     check: str = VERIFY,
     against: str = "level-off",
@@ -147,6 +149,7 @@ def bisect(
             model=str(Path(model)),
             settings={k: list(v) if isinstance(v, tuple | set | frozenset) else v for k, v in settings.items()},
             shapes={name: list(shape) for name, shape in (shapes or {}).items()},
+            wanted=dataclasses.asdict(wanted or Wanted()),
             folder=folder,
             looks=looks,
             data="" if data is None else str(Path(data)),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from autofusion.offers.guard import guarded
 from autofusion.plugins.registry import default_registry
 from autofusion.runtime.session import Session
 from autofusion.tools.child import Progress
+from autofusion.tools.inputs import Wanted
 from autofusion.tools.metrics import make_metric
 from autofusion.tools.samples import DataSet, Sample, disturbed, made_up, open_data, overflows
 from autofusion.tools.verify.exact import exact_session, widened
@@ -67,6 +68,8 @@ class Request:
     only: list[str] | None = None
     disable_kernels: list[str] | None = None
     evidence: list[str] | None = None
+    wanted: dict[str, Any] = field(default_factory=dict)
+    """Of made-up inputs: see ``autofusion.tools.inputs.Wanted``."""
 
 
 def variant_settings(request: Request) -> dict[str, Any]:
@@ -167,7 +170,9 @@ class _Run:
         if dataset is not None:
             samples = [dataset.sample(i) for i in range(min(request.samples, len(dataset)))]
         else:
-            samples = made_up(source, {n: tuple(s) for n, s in request.shapes.items()}, request.seed)
+            samples = made_up(
+                source, {n: tuple(s) for n, s in request.shapes.items()}, request.seed, Wanted.of(request.wanted)
+            )
         exact: Session | None = None
         with contextlib.suppress(Exception):  # an operator that exists in single precision only
             exact = exact_session(source, registry)

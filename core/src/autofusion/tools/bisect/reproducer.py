@@ -24,6 +24,7 @@ from autofusion.runtime.session import Session
 from autofusion.tools.bisect.job import Request, variant_settings
 from autofusion.tools.cases import write_case
 from autofusion.tools.child import CRASH, ERROR, HANG, Progress
+from autofusion.tools.inputs import Wanted
 from autofusion.tools.samples import made_up, open_data
 from autofusion.tools.verify.job import compiled
 
@@ -77,7 +78,7 @@ def make_job(request: Mapping[str, Any], progress: Progress) -> bool:
     if own.data:
         samples = [open_data(Path(own.data), source).sample(0)]
     else:
-        samples = made_up(source, {n: tuple(s) for n, s in own.shapes.items()}, own.seed)
+        samples = made_up(source, {n: tuple(s) for n, s in own.shapes.items()}, own.seed, Wanted.of(own.wanted))
     sample = next((s for s in samples if s.name == request["case"]), samples[-1 if len(samples) < 3 else 1])
     inputs = dict(sample.inputs)
     if size == "model":

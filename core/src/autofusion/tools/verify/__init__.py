@@ -13,6 +13,7 @@ from typing import Any
 
 from autofusion.errors import InputError, ModelError, OptionError, PluginError
 from autofusion.tools.child import ERROR, at_least, run_job
+from autofusion.tools.inputs import Wanted
 from autofusion.tools.verify.job import AGAINST, REFERENCE_RUN, Request
 from autofusion.tools.verify.report import Problem, Report, lines, report_of
 
@@ -27,6 +28,7 @@ def verify(
     model: str | PathLike[str],
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    wanted: Wanted | None = None,
     data: str | PathLike[str] | None = None,
     against: str = "level-off",
     tolerances: Mapping[str, float] | None = None,
@@ -60,6 +62,7 @@ def verify(
         model=str(Path(model)),
         settings={k: list(v) if isinstance(v, tuple | set | frozenset) else v for k, v in settings.items()},
         shapes={name: list(shape) for name, shape in (shapes or {}).items()},
+        wanted=dataclasses.asdict(wanted or Wanted()),
         data="" if data is None else str(Path(data)),
         against=against,
         tolerances=dict(tolerances or {}),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from autofusion.plugins.registry import Registry, default_registry
 from autofusion.runtime.session import Session
 from autofusion.tools.child import Progress
 from autofusion.tools.compare import compare
+from autofusion.tools.inputs import Wanted
 from autofusion.tools.metrics import Metric, make_metric
 from autofusion.tools.samples import DataSet, Sample, disturbed, made_up, open_data, overflows
 from autofusion.tools.verify.constants import Constants
@@ -65,6 +66,8 @@ class Request:
     exact: bool = True
     speed: bool = True
     slower: float = 2.0
+    wanted: dict[str, Any] = field(default_factory=dict)
+    """Of made-up inputs: see ``autofusion.tools.inputs.Wanted``."""
 
 
 def reference_run(against: str, path: Path, settings: Mapping[str, Any], off: Session, registry: Registry) -> Run:
@@ -177,7 +180,9 @@ class _Verification:
             return [dataset.sample(i) for i in range(min(request.samples, len(dataset)))]
         if request.metrics:
             raise OptionError(f"metric '{request.metrics[0]}' needs a data set: --data DIR")
-        return made_up(source, {n: tuple(s) for n, s in request.shapes.items()}, request.seed)
+        return made_up(
+            source, {n: tuple(s) for n, s in request.shapes.items()}, request.seed, Wanted.of(request.wanted)
+        )
 
     def _keep(self, checker: SiteChecker | None = None) -> None:
         self.data["quarantined"] = [

@@ -25,5 +25,6 @@ def description(source: onnx.ModelProto) -> Description:
         properties={entry.key: entry.value for entry in source.metadata_props},
         inputs=tuple(each for each in declared if each.name not in stored),
         defaults=tuple(each for each in declared if each.name in overridable),
+        opsets={entry.domain: entry.version for entry in source.opset_import},
         outputs=tuple(Declared(info.name, value_type(info.type, stated_dim)) for info in graph.output),
     )

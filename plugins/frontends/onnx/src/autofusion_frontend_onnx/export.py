@@ -6,6 +6,7 @@ control flow take as operands becomes names of the graph around them again, as O
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from autofusion.files import replacing, write_bytes
 from autofusion.frontends import ModelError
 from autofusion.ir.graph import FUSED, NOT_CONVERTED, Graph, Node, Value
 from autofusion_frontend_onnx.operators import DOMAIN_VERSION
@@ -39,12 +41,40 @@ def export_model(graph: Graph, path: Path, inline: bool = False, opset: int | No
     """
     writer = _Writer(inline, opset or max([LOWEST, *map(lowest_opset, _all_nodes(graph))]))
     model = writer.model(graph)
-    outside = writer.move_constants_out(model, path)
-    with _complete_types(model):
-        if outside:
-            path.write_bytes(model.SerializeToString())
-        _check(str(path) if outside else model, graph)
-    path.write_bytes(model.SerializeToString())
+    large = [t for t in model.graph.initializer if len(t.raw_data) >= _SMALL]
+    if sum(len(t.raw_data) for t in large) <= _INSIDE_LIMIT:
+        with _complete_types(model):
+            _check(model, graph)
+        write_bytes(path, model.SerializeToString())
+        return
+    # The old files stay whole until the new ones are: the model may be read from them, or exported to itself.
+    with tempfile.TemporaryDirectory(prefix=".", suffix=".tmp", dir=path.parent) as name:
+        whole, beside = Path(name) / "model.onnx", Path(name) / (_utf8(path.name) + ".data")
+        _move_out(large, beside)
+        with _complete_types(model):
+            whole.write_bytes(model.SerializeToString())
+            _check(str(whole), graph)
+        with replacing(path) as part:
+            part.write_bytes(model.SerializeToString())
+            beside.replace(path.with_name(beside.name))
+
+
+def _move_out(tensors: Sequence[onnx.TensorProto], beside: Path) -> None:
+    """Write the data of ``tensors`` to a file, and say there where it is."""
+    with beside.open("wb") as file:
+        for one in tensors:
+            file.seek(-(-file.tell() // _ALIGNMENT) * _ALIGNMENT)
+            start, data = file.tell(), one.raw_data
+            file.write(data)
+            one.ClearField("raw_data")
+            one.data_location = onnx.TensorProto.EXTERNAL
+            for key, value in (("location", beside.name), ("offset", start), ("length", len(data))):
+                one.external_data.add(key=key, value=str(value))
+
+
+def _utf8(name: str) -> str:
+    """A file name as a model may say it."""
+    return name.encode("utf-8", "replace").decode("utf-8")
 
 
 @contextmanager
@@ -169,23 +199,6 @@ class _Writer:
         model = helper.make_model(made, opset_imports=imports, functions=self.functions, producer_name="autofusion")
         model.ir_version = max(helper.find_min_ir_version_for(imports, ignore_unknown=True), _ir_version(names), 8)
         return model
-
-    def move_constants_out(self, model: onnx.ModelProto, path: Path) -> bool:
-        """Write large constants to a file beside the model if they would make the message too large."""
-        tensors = [t for t in model.graph.initializer if len(t.raw_data) >= _SMALL]
-        if sum(len(t.raw_data) for t in tensors) <= _INSIDE_LIMIT:
-            return False
-        beside = path.with_name(path.name + ".data")
-        with beside.open("wb") as file:
-            for one in tensors:
-                file.seek(-(-file.tell() // _ALIGNMENT) * _ALIGNMENT)
-                start, data = file.tell(), one.raw_data
-                file.write(data)
-                one.ClearField("raw_data")
-                one.data_location = onnx.TensorProto.EXTERNAL
-                for key, value in (("location", beside.name), ("offset", start), ("length", len(data))):
-                    one.external_data.add(key=key, value=str(value))
-        return True
 
     # ---- nodes ---------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ data is mapped, not read: weights beyond the memory's size load at once.
 from __future__ import annotations
 
 import math
+import os
 import sys
 from pathlib import Path, PurePosixPath
 
@@ -168,7 +169,11 @@ def _external(proto: TensorProto, dtype: np.dtype, dims: tuple[int, ...], file: 
 
 
 def external_path(location: str, file: Path | None, what: str) -> Path:
-    """Where external data lies; raise ModelError if that is not a plain file inside the model's folder."""
+    """Where external data lies; raise ModelError if that is not a plain file inside the model's folder.
+
+    Symbolic links are followed to what lies inside of it, or beside the file that the model itself is a link to: stores
+    of models keep all files in one folder, under other names, and lay links to them.
+    """
     if file is None:
         raise ModelError(f"{what} has external data, but the model does not come from a file")
     parts = PurePosixPath(location.replace("\\", "/"))
@@ -179,13 +184,21 @@ def external_path(location: str, file: Path | None, what: str) -> Path:
             f"{what} has its data in '{location}', outside of the model's folder; only files inside of it are read"
         )
     path = folder = file.parent
+    linked = False
     for part in parts.parts:
         path = path / part
-        if path.is_symlink():
+        linked = linked or path.is_symlink()
+    if linked:
+        path = Path(os.path.realpath(path))
+        if not any(path.is_relative_to(inside) for inside in (_real(folder), _real(file).parent)):
             raise ModelError(
-                f"{what} has its data in '{location}', which is a symbolic link and may lead out of the model's "
-                "folder; put the file itself there"
+                f"{what} has its data in '{location}', which is a symbolic link that leads out of the model's folder; "
+                "put the file itself there"
             )
     if path.is_dir() or path == folder:
         raise ModelError(f"{what} has its data in '{location}', which is a folder; expected a file")
     return path
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))

@@ -39,7 +39,9 @@ def cache_folders() -> tuple[Path, ...]:
     """Where objects are kept: written to the first folder, read from all."""
     roots = [Path(root) for root in os.environ.get(ENVIRONMENT, "").split(os.pathsep) if root]
     if not roots:
-        roots = [Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "autofusion"]
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        # A user without a home, as in some containers, keeps nothing.
+        roots = [] if base.startswith("~") else [Path(base) / "autofusion"]
     return tuple(root / "kernels" for root in roots)
 
 
@@ -73,6 +75,8 @@ class ObjectCache:
 
     def write(self, name: str, code: bytes) -> None:
         """Keep an object, if the first folder can be written to."""
+        if not self._folders:
+            return
         folder = self._folders[0]
         with contextlib.suppress(OSError):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
+import logging
 import os
 import threading
 import time
@@ -26,6 +27,7 @@ from autofusion_kernels_cpu.codegen.builder import Module
 from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.native.cache import ObjectCache, cache_folders, cache_limit
 
+LOG = logging.getLogger("autofusion.kernels.cpu")
 # Part of every key: raise it when the way objects are made or called changes.
 FORMAT = b"autofusion-object-2"
 
@@ -157,6 +159,7 @@ class Jit:
             with contextlib.suppress(RuntimeError, OSError):
                 addresses = self._add(cached, names)
                 self.counters.cached += 1
+                LOG.debug("kernel '%s' for %s comes from the cache", exports[0], isa.name)
                 return addresses
         started = time.perf_counter()
         try:
@@ -165,8 +168,10 @@ class Jit:
             raise KernelError(
                 f"generated kernel '{exports[0]}' is not valid LLVM IR: expected it to parse and verify, found: {error}"
             ) from error
+        taken = (time.perf_counter() - started) * 1e3
         self.counters.compiled += 1
-        self.counters.compile_ms += (time.perf_counter() - started) * 1e3
+        self.counters.compile_ms += taken
+        LOG.info("kernel '%s' for %s is not in the cache: compiled in %.1f ms", exports[0], isa.name, taken)
         self.cache.write(path, code)
         return self._add(code, names)
 
