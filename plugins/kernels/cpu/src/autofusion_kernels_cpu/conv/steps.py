@@ -73,9 +73,8 @@ class Layer:
 
     @cached_property
     def _hash(self) -> int:
-        """Computed once: a look-up takes it several times."""
-        own = (self.geometry, self.variant, self.x, self.y, self.operands, self.kinds, self.workers, self.target)
-        return hash(own)
+        """Computed once: a look-up takes it several times. Of what tells layers apart."""
+        return hash((self.geometry, self.x, self.y, self.operands, self.workers))
 
     @cached_property
     def isa(self) -> Isa:
@@ -97,10 +96,12 @@ class Layer:
     @cached_property
     def batch_is_row(self) -> bool:
         """Images of one pixel lie side by side: a row of pixels as good as any."""
+        if self.geometry.batch == 1:
+            return False
         single = all(a.size == a.out == a.kernel == 1 for a in self.geometry.axes)
         varying = [s.image for s, kind in zip(self.operands, self.kinds, strict=True) if kind is OperandKind.CHANNEL]
         same = all(s.image == self.y.image for s in self._tensors)
-        return single and self.geometry.batch > 1 and not any(varying) and same
+        return single and not any(varying) and same
 
     @cached_property
     def _tensors(self) -> list[Strided]:

@@ -169,33 +169,41 @@ def _row_tiles(isa: Isa, vectors: int, pixels: int, depthwise: int) -> tuple[Arr
     return counts, np.cumsum(counts) - counts, np.cumsum(covered) - covered
 
 
-@functools.lru_cache(512)
-def _tile_fields(isa: Isa, vectors: int, pixels: int, depthwise: int, ranges: tuple[tuple[int, int], ...]) -> Array:
-    """[ranges, fields]: length of the row, first and last pixel, (start, count) of every width, of ranges of tiles."""
+@functools.lru_cache(1024)
+def _tile_fields(isa: Isa, vectors: int, pixels: int, depthwise: int, first: int, last: int, step: int) -> Array:
+    """[ranges, fields]: length of the row, first and last pixel, (start, count) of every width, of the ranges of `step`
+    tiles from `first` to `last`.
+    """
+    whole = cover(isa, vectors, pixels, depthwise)
+    if first == 0 and last == whole.tiles <= step:
+        fields, start = [pixels, 0, pixels], 0
+        for width, count in zip(widths(isa, vectors, depthwise), whole.counts, strict=True):
+            fields += [start, count]
+            start += width * count
+        return np.array([fields], np.int64)
     counts, before, start = _row_tiles(isa, vectors, pixels, depthwise)
     sizes = np.array(widths(isa, vectors, depthwise))
-    edges = np.array(ranges, np.int64)
-    low, high = (np.minimum(np.maximum(edges[:, i, None] - before, 0), counts) for i in range(2))
+    edges = np.array([*range(first, last, step), last], np.int64)[:, None]
+    low, high = (np.minimum(np.maximum(each - before, 0), counts) for each in (edges[:-1], edges[1:]))
     begin, end = start + low * sizes, np.minimum(start + high * sizes, pixels)
     some = high > low
-    made = np.empty((len(ranges), 3 + 2 * len(sizes)), np.int64)
+    made = np.empty((len(edges) - 1, 3 + 2 * len(sizes)), np.int64)
     made[:, 0] = pixels
     made[:, 1], made[:, 2] = np.where(some, begin, pixels).min(axis=1), np.where(some, end, 0).max(axis=1)
     made[:, 3::2], made[:, 4::2] = begin, high - low
     return made
 
 
-def _cuts(structure: Structure, planes: Planes, slab: _Slab, pixels: int) -> tuple[list[int], list[tuple[int, int]]]:
-    """(first rows, and the end of the last; ranges of tiles) of the pieces of about `pixels` each (0: one piece)."""
-    rows = range(slab.first_row, slab.first_row + slab.rows)
-    tiles = range(slab.first_tile, slab.first_tile + slab.tiles)
+def _cuts(structure: Structure, planes: Planes, slab: _Slab, pixels: int) -> tuple[range, range]:
+    """Where pieces of about `pixels` each (0: one piece) begin: rows, and tiles of a row."""
+    rows, tiles = (slab.first_row, slab.first_row + slab.rows), (slab.first_tile, slab.first_tile + slab.tiles)
     if not pixels:
-        return [rows.start, rows.stop], [(tiles.start, tiles.stop)]
+        return range(*rows, max(slab.rows, 1)), range(*tiles, max(slab.tiles, 1))
     width = max(planes.pixels, 1)
     some = max(1, round(pixels / max(width / max(_all_tiles(structure, planes.pixels), 1), 1)))
     if slab.tiles > some:
-        return [*rows, rows.stop], [(first, min(first + some, tiles.stop)) for first in tiles[::some]]
-    return [*rows[:: max(1, pixels // width)], rows.stop], [(tiles.start, tiles.stop)]
+        return range(*rows), range(*tiles, some)
+    return range(*rows, max(1, pixels // width)), range(*tiles, max(slab.tiles, 1))
 
 
 @functools.cache
@@ -219,14 +227,16 @@ class _Writer:
 
     def pieces(self, planes: Planes, slab: _Slab, row: Array, block_pixels: int) -> Array:
         """[pieces, fields]: planes outside, then rows, then tiles. Nothing of the groups."""
-        edges, ranges = _cuts(self._structure, planes, slab, block_pixels)
-        first = np.array(edges, np.int64)
+        rows, ranges = _cuts(self._structure, planes, slab, block_pixels)
+        first = np.array([*rows, rows.stop], np.int64)
         offsets = planes.offsets[slab.planes]
-        made = np.zeros((len(offsets), len(edges) - 1, len(ranges), len(self.column)), np.int64)
+        made = np.zeros((len(offsets), len(rows), len(ranges), len(self.column)), np.int64)
         made[..., : self._offsets] = offsets[:, None, None] + (first[:-1, None] * row)[:, None]
-        made[..., self.column["rows"]] = np.diff(first)[:, None]
+        made[..., self.column["rows"]] = (first[1:] - first[:-1])[:, None]
         s = self._structure
-        tiles = _tile_fields(s.isa, s.vectors, planes.pixels, s.depthwise, tuple(ranges))
+        # Not by the range itself: ranges are equal that end in different places.
+        places = (ranges.start, ranges.stop, ranges.step)
+        tiles = _tile_fields(s.isa, s.vectors, planes.pixels, s.depthwise, *places)
         made[..., len(self.column) - tiles.shape[1] :] = tiles
         return made.reshape(-1, len(self.column))
 

@@ -67,31 +67,32 @@ class Cover:
 @functools.lru_cache(4096)
 def cover(isa: Isa, vectors: int, pixels: int, depthwise: int = 0) -> Cover:
     """The cheapest tiles for a row of `pixels`; the last may overlap the one before it."""
-    widest, best = _lengths(isa, vectors, min(pixels, widths(isa, vectors, depthwise)[0]), depthwise)
+    number, widest, each, best = _lengths(isa, vectors, min(pixels, widths(isa, vectors, depthwise)[0]), depthwise)
     # Whole tiles of the widest kind first: the rest is small enough for a table of all lengths.
     bulk = max(0, pixels // widest - 3)
-    rest = pixels - bulk * widest
-    counts = dict.fromkeys(widths(isa, vectors, depthwise), 0)
-    counts[widest] = bulk
-    total, length = bulk * cycles(isa, vectors, widest, depthwise) + best[rest][0], rest
-    while length > 0:
-        width = best[length][1]
-        counts[width] += 1
-        length -= width
-    return Cover(tuple(counts.values()), total, sum(counts.values()))
+    rest = best[pixels - bulk * widest]
+    if not bulk:
+        return rest
+    counts = list(rest.counts)
+    counts[number] += bulk
+    return Cover(tuple(counts), bulk * each + rest.cycles, rest.tiles + bulk)
 
 
 @functools.cache
-def _lengths(isa: Isa, vectors: int, most: int, depthwise: int) -> tuple[int, list[tuple[float, int]]]:
-    """The widest tile of at most ``most`` pixels, and for each length of a row below four of it the cycles of the
-    cheapest tiles and the last one's width.
+def _lengths(isa: Isa, vectors: int, most: int, depthwise: int) -> tuple[int, int, float, list[Cover]]:
+    """The widest tile of at most ``most`` pixels (its number among all, its width and its cycles), and the cheapest
+    tiles for each length of a row below four of it.
     """
-    available = [w for w in widths(isa, vectors, depthwise) if w <= most]
+    every = widths(isa, vectors, depthwise)
+    available = [w for w in every if w <= most]
     cost = {w: cycles(isa, vectors, w, depthwise) for w in available}
-    best: list[tuple[float, int]] = [(0.0, 0)]
+    best = [Cover((0,) * len(every), 0.0, 0)]
     for length in range(1, 4 * available[0]):
-        best.append(min((best[max(length - w, 0)][0] + cost[w], w) for w in available))
-    return available[0], best
+        total, width = min((best[max(length - w, 0)].cycles + cost[w], w) for w in available)
+        before = best[max(length - width, 0)]
+        counts = tuple([count + (w == width) for w, count in zip(every, before.counts, strict=True)])
+        best.append(Cover(counts, total, before.tiles + 1))
+    return every.index(available[0]), available[0], cost[available[0]], best
 
 
 @functools.lru_cache(4096)
