@@ -21,7 +21,9 @@ def test_stated_kinds_are_core_s() -> None:
 def test_every_family_answers_for_its_kinds_and_operators() -> None:
     for label, kinds in pack.FAMILIES.items():
         family = importlib.import_module(f"autofusion_kernels_cpu.{label}")
-        answering = importlib.import_module(f"autofusion_kernels_cpu.{label}.offers").offers
+        module = importlib.import_module(f"autofusion_kernels_cpu.{label}.offers")
+        answering = module.offers
+        assert set(getattr(module, "OFFERS", family.OPERATORS)) == set(family.OPERATORS)
         names = [*family.OPERATORS, *(f"{FUSED}:{kind.name}" for kind in kinds)]
         assert names and all(answering in pack.asked(name) for name in names)
     assert pack.asked("NonZero") == ()

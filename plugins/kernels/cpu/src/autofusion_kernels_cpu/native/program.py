@@ -153,7 +153,7 @@ class Program:
         with pool.lock:
             if self._repeated is None:
                 # A table for each run of the call, and its buffers; only the caller's addresses differ.
-                count = max(1, _MOST_STEPS // steps)
+                count = max(1, _MOST_STEPS // max(1, steps))
                 buffers, tables = np.tile(self._buffers, (count, 1)), np.tile(self._table, (count, 1))
                 moved = buffers.ctypes.data - self._buffers.ctypes.data + buffers.strides[0] * np.arange(count)
                 tables[:, 1] += np.repeat(moved, steps)
@@ -162,7 +162,7 @@ class Program:
             for first in range(0, len(addresses), len(buffers)):
                 rows = addresses[first : first + len(buffers)]
                 buffers[: len(rows), positions] = rows[:, slots] + offsets
-                pool.run_locked(int(tables.ctypes.data), len(rows) * steps)
+                pool.run_locked(int(tables.ctypes.data), len(rows) * steps, flush=self._flush)
                 if self._checks:
                     self._check()
 
