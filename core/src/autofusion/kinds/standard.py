@@ -20,13 +20,14 @@ MATMUL = FusedKind(
     body="a matrix product, then any pointwise operators; its factors may be transposed and multiplied by a number",
     operands="the factors, and whatever broadcasts to the result",
 )
-_QUANTISERS = ("DequantizeLinear", "QuantizeLinear")
+_QUANTISERS = ("DequantizeLinear", "Gather", "QuantizeLinear")
+"""A Gather looks 8-bit integers up in a table of 256."""
 INTEGER_CONV = FusedKind(
     "integer_conv",
     anchors=("ConvInteger",),
     inner=_QUANTISERS,
     body="a convolution of integers, then any pointwise operators, QuantizeLinear and DequantizeLinear with one scale "
-    "among them; it may make the result, and operands may be dequantised",
+    "and lookups (Gather) in tables of 256 among them; operands may be dequantised",
     operands="weights; by channel, by channel and image, or of the result's shape",
 )
 INTEGER_MATMUL = FusedKind(
@@ -35,7 +36,7 @@ INTEGER_MATMUL = FusedKind(
     anchors=("MatMulInteger",),
     inner=_QUANTISERS,
     body="a product of integers, then any pointwise operators, QuantizeLinear and DequantizeLinear with one scale "
-    "among them; it may make the result, and operands may be dequantised",
+    "and lookups (Gather) in tables of 256 among them; operands may be dequantised",
     operands="whatever broadcasts to the result",
 )
 SOFTMAX = FusedKind(
@@ -85,7 +86,8 @@ POINTWISE = FusedKind(
     version="1.1",
     inner=_QUANTISERS,
     classes=frozenset({OpClass.POINTWISE}),
-    body="pointwise operators over one shape, QuantizeLinear and DequantizeLinear with one scale among them",
+    body="pointwise operators over one shape, QuantizeLinear and DequantizeLinear with one scale and "
+    "lookups (Gather) in tables of 256 among them",
     operands="whatever broadcasts to that shape",
 )
 

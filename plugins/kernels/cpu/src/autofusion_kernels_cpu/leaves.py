@@ -30,6 +30,16 @@ def leaf_memory(
     return Ref(view), shape, view.strides + (0,) * (len(shape) - len(view.strides))
 
 
+def table_memory(leaf: Leaf, inputs: Sequence[TensorView | None]) -> Ref:
+    """Where a table is."""
+    if leaf.constant is not None:
+        return Ref(np.ascontiguousarray(leaf.constant))
+    assert leaf.operand is not None
+    view = inputs[leaf.operand]
+    assert view is not None
+    return Ref(view)
+
+
 def packed(array: np.ndarray, block: int) -> np.ndarray:
     """A constant [N, C, *spatial] as [N, blocks, *spatial, block], zero past C."""
     missing = -array.shape[1] % block

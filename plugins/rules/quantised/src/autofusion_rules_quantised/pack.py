@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from autofusion.rules import RulePack
-from autofusion_rules_quantised import conv, fold, pointwise, products, qdq_matmul, qlinear_matmul, through
+from autofusion_rules_quantised import conv, fold, pointwise, products, qdq_matmul, qlinear_matmul, table, through
 
 PACK = RulePack(
     name="quantised",
@@ -16,6 +16,7 @@ PACK = RulePack(
         *qdq_matmul.RULES,
         *conv.RULES,
         *fold.RULES,
+        *table.RULES,
         *products.RULES,
         *pointwise.RULES,
     ),

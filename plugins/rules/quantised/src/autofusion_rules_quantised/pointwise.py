@@ -25,7 +25,7 @@ def _region(end: Node) -> Iterator[Region | Refusal]:
     if len(consumers) == 1 and not end.output.is_output and joins(consumers[0]):
         return  # not an end
     nodes = (*backward(end.inputs, [end], joins), end)
-    if len(nodes) > 1 and any(node.op in QUANTISERS for node in nodes):
+    if len(nodes) > 1 and any(node.op in (*QUANTISERS, "Gather") for node in nodes):
         yield Region(nodes, end)
 
 
@@ -33,7 +33,7 @@ RULE = FuseRule(
     "quantised.pointwise",
     POINTWISE,
     _region,
-    frozenset(QUANTISERS),
+    frozenset({*QUANTISERS, "Gather"}),
     frozenset({OpClass.POINTWISE}),
     doc="""Run pointwise operators on quantised tensors in one loop with their dequantisation and quantisation.
 

@@ -24,15 +24,21 @@ from autofusion.rules import (
     private_hint,
     why_alone,
 )
-from autofusion_rules_quantised.scales import has_one_scale
+from autofusion_rules_quantised.scales import has_one_scale, is_index, is_table
 
 Indexable = Callable[[tuple[int, ...], tuple[int, ...]], bool]
 
 
 def quantised_joining(type_: TensorType, indexable: Indexable) -> Joins:
-    """Which nodes may be in a region over the shape of ``type_``, float32: pointwise ones, and quantisers."""
+    """Which nodes may be in a region over the shape of ``type_``, float32: pointwise ones, quantisers, and tables."""
     pointwise = joining(type_, indexable)
-    return lambda node: pointwise(node) or (has_one_scale(node) and node.output.shape == type_.shape)
+
+    def joins(node: Node) -> bool:
+        if pointwise(node):
+            return True
+        return node.output.shape == type_.shape and (has_one_scale(node) or is_table(node) or is_index(node))
+
+    return joins
 
 
 def dequantised(nodes: Sequence[Node], shape: tuple[int, ...]) -> list[Node]:

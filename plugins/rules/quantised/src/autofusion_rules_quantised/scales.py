@@ -16,6 +16,28 @@ MOST = _WIDTH // (255 * 255)
 """Products of 8-bit integers less their zero points whose sum cannot leave 32 bits."""
 
 
+TABLE_SIZE = 256
+"""Entries of a table of all 8-bit integers."""
+
+
+def is_table(node: Node) -> bool:
+    """True for a Gather that looks each element up in a table of all 8-bit integers, by a Cast of such."""
+    if node.op != "Gather" or attribute(node, "axis") != 0:
+        return False
+    table, index = node.inputs
+    assert table is not None and index is not None
+    cast = index.producer
+    if table.shape != (TABLE_SIZE,) or table.dtype not in SMALL or cast is None or cast.op != "Cast":
+        return False
+    source = cast.inputs[0]
+    return source is not None and source.dtype in SMALL and index.dtype == np.int32
+
+
+def is_index(node: Node) -> bool:
+    """True for the Cast in front of such a Gather."""
+    return node.op == "Cast" and bool(node.output.use_count) and all(map(is_table, node.output.consumers))
+
+
 def has_one_scale(node: Node) -> bool:
     """True for a QuantizeLinear or DequantizeLinear between float32 and small integers with one constant scale."""
     if node.op not in QUANTISERS or attribute(node, "block_size"):

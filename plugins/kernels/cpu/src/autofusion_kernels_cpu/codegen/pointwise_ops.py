@@ -325,6 +325,13 @@ def _where(f: Function, node: Node, x: Sequence[Value | None]) -> Value:
     return f.select(x[0], x[1], x[2])
 
 
+def _look_up(f: Function, node: Node, x: Sequence[Value | None]) -> Value:
+    """Elements of a table, whose address comes in place of its data, at indices of all bytes, signed or not."""
+    table, index = x
+    assert table is not None and index is not None
+    return f.gather(table, index & 255, elements.memory_type(node.output.tensor.dtype))
+
+
 def _not(f: Function, x: Value) -> Value:
     return ~x
 
@@ -360,6 +367,7 @@ OPS: Mapping[str, PointwiseOp] = {
     "Exp": PointwiseOp(_unary(vmath.exp)),
     "Floor": PointwiseOp(_unary(lambda f, x: f.floor(x)), double=True),
     "Gelu": PointwiseOp(_gelu),
+    "Gather": PointwiseOp(_look_up, single=False, integers=True),
     "Greater": PointwiseOp(_comparison("gt"), **_ARITHMETIC),
     "GreaterOrEqual": PointwiseOp(_comparison("ge"), **_ARITHMETIC),
     "HardSigmoid": PointwiseOp(_attributes(vmath.hard_sigmoid, "alpha", "beta"), double=True),
@@ -437,6 +445,15 @@ def refusal(node: Node) -> Refusal | None:
         return Refusal(
             "BatchNormalization has no vector kernel for statistics of another element type than the operand"
         )
+    if node.op == "Gather":
+        table, positions = node.inputs
+        assert table is not None and positions is not None
+        small = table.tensor.static_shape == (256,) and table.tensor.dtype.itemsize == 1
+        cast = positions.producer
+        source = None if cast is None or cast.op != "Cast" else cast.inputs[0]
+        byte = source is not None and source.dtype is not None and source.dtype.itemsize == 1
+        if not small or not byte or positions.dtype != np.int32 or attribute(node, "axis"):
+            return Refusal("operator 'Gather' has a vector kernel for 8-bit integers in tables of 256 only")
     if node.op in _QUANTIZE:
         if attribute(node, "block_size"):
             return Refusal(f"operator '{node.op}' has no vector kernel for blocks of an axis")
@@ -470,6 +487,11 @@ def emit(f: Function, node: Node, operands: Sequence[Value | None]) -> Value:
 def scalar_constant(value: GraphValue) -> bool:
     """True for a constant of one element: it becomes a literal in the code."""
     return value.const is not None and value.const.size == 1
+
+
+def is_table(node: Node, index: int) -> bool:
+    """True for an operand that is a table: its address is wanted, not its data."""
+    return node.op == "Gather" and index == 0
 
 
 def is_literal(node: Node, index: int) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from autofusion.ir.dtypes import dtype_name
 from autofusion.ir.graph import FUSED, Node, Value
 from autofusion.kernels import Numerics, Refusal
-from autofusion_kernels_cpu.codegen.pointwise_ops import is_literal, parameter_shape, refusal, scalar_constant
+from autofusion_kernels_cpu.codegen.pointwise_ops import is_literal, is_table, parameter_shape, refusal, scalar_constant
 
 _INEXACT = frozenset(
     "Acos Acosh Asin Asinh Atan Atanh BatchNormalization Celu Cos Cosh Elu Erf Exp Gelu HardSigmoid HardSwish "
@@ -27,13 +27,15 @@ _INEXACT = frozenset(
 class Leaf:
     """A value that a region reads: operand ``operand`` of the bound node, or ``constant``.
 
-    ``shape`` is what takes part in trailing broadcasting with the region's result.
+    ``shape`` is what takes part in trailing broadcasting with the region's result. A ``table`` is not loaded: its
+    address is what the region reads.
     """
 
     value: Value
     operand: int | None
     constant: np.ndarray | None
     shape: tuple[int, ...]
+    table: bool = False
 
     @property
     def dtype(self) -> np.dtype:
@@ -99,20 +101,24 @@ def make_region(
     made: set[Value] = set(given)
     leaves: dict[Value, Leaf] = {}
 
-    def use(value: Value, shape: tuple[int, ...] | None = None) -> None:
+    def use(value: Value, shape: tuple[int, ...] | None = None, table: bool = False) -> None:
         if value in made or value in leaves:
             return
         index = operands.get(value)
         constant = value.const if value.const is not None else None if index is None else operand_constant(node, index)
         own = value.tensor.static_shape
-        leaves[value] = Leaf(value, index, constant, own if shape is None else shape)
+        leaves[value] = Leaf(value, index, constant, own if shape is None else shape, table)
 
     for value, shape in reads:
         if not scalar_constant(value):
             use(value, shape)
     for each in nodes:
         for i, value in enumerate(each.inputs):
-            if value is not None and not is_literal(each, i):
+            if value is not None and is_table(each, i):
+                if value in made or (value in leaves and not leaves[value].table):
+                    return Refusal(f"table '{value.name}' is computed inside the node, or read otherwise too", value)
+                use(value, (), table=True)
+            elif value is not None and not is_literal(each, i):
                 use(value, parameter_shape(each, i))
         made.add(each.output)
     for value in results:

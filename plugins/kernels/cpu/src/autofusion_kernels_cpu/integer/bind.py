@@ -16,7 +16,7 @@ from autofusion_kernels_cpu.integer.form import Form, padded
 from autofusion_kernels_cpu.integer.kernel import Structure, build, operand_names
 from autofusion_kernels_cpu.integer.problem import IntegerProduct
 from autofusion_kernels_cpu.integer.weights import Weights, pack_weights
-from autofusion_kernels_cpu.leaves import leaf_memory
+from autofusion_kernels_cpu.leaves import leaf_memory, table_memory
 from autofusion_kernels_cpu.matmul.kernel import PACKED
 from autofusion_kernels_cpu.matmul.problem import Product, split_axes
 from autofusion_kernels_cpu.matmul.schedule import row_groups
@@ -73,6 +73,11 @@ def bind(
         moves.append(move)
     kinds: list[OperandKind] = []
     for leaf in product.region.leaves:
+        if leaf.table:
+            outside.append(table_memory(leaf, inputs))
+            moves.append(((0,) * len(product.batch), 0, 0))
+            kinds.append(OperandKind.SCALAR)
+            continue
         ref, shape, strides = leaf_memory(leaf, inputs, len(product.space))
         outside.append(ref)
         moves.append(product.of_result(shape, strides))

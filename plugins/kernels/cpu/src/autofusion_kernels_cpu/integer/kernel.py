@@ -147,7 +147,9 @@ def _finish(module: Module, s: Structure, epilogue: Epilogue) -> Function:
                     total = total - f.load(vector, v * f.lanes, f.i32) * factor
                 leaves = {}
                 for leaf, kind, pointer in zip(region.leaves, epilogue.kinds, rest, strict=False):
-                    if kind is OperandKind.TENSOR:
+                    if leaf.table:
+                        leaves[leaf.value] = pointer
+                    elif kind is OperandKind.TENSOR:
                         leaves[leaf.value] = elements.load(f, leaf.dtype, pointer, v * f.lanes, f.lanes, mask)
                     else:
                         leaves[leaf.value] = elements.broadcast(f, leaf.dtype, pointer, 0, f.lanes)

@@ -20,7 +20,7 @@ from autofusion_kernels_cpu.integer_conv.kernel import Structure, build, operand
 from autofusion_kernels_cpu.integer_conv.problem import IntegerConv
 from autofusion_kernels_cpu.integer_conv.schedule import choose_tile
 from autofusion_kernels_cpu.integer_conv.weights import pack_weights
-from autofusion_kernels_cpu.leaves import packed
+from autofusion_kernels_cpu.leaves import packed, table_memory
 from autofusion_kernels_cpu.native.kernel import Source
 from autofusion_kernels_cpu.native.program import NativeKernel, NativeStep
 
@@ -201,6 +201,8 @@ def _operand(
     lanes: int,
 ) -> tuple[Source, Strided]:
     """Where a leaf of the epilogue lies; constants are laid out once for the session."""
+    if leaf.table:
+        return table_memory(leaf, inputs), FIXED
     if leaf.constant is None:
         assert leaf.operand is not None
         view = inputs[leaf.operand]

@@ -165,7 +165,9 @@ def _loaded(
     for leaf, kind, pointer in zip(epilogue.leaves, epilogue.kinds, pointers, strict=False):
         if kind is not wanted:
             continue
-        if kind is OperandKind.SCALAR:
+        if leaf.table:
+            found[leaf.value] = pointer
+        elif kind is OperandKind.SCALAR:
             found[leaf.value] = elements.broadcast(f, leaf.dtype, pointer, 0, f.lanes)
         else:
             found[leaf.value] = elements.load(f, leaf.dtype, pointer, 0 if at is None else at, f.lanes)

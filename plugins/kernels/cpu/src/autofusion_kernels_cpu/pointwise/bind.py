@@ -10,10 +10,19 @@ from autofusion.kernels import BindContext, BufferKind, Layout, TensorView
 from autofusion_kernels_cpu.codegen import nest
 from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.codegen.nest import Axis
-from autofusion_kernels_cpu.leaves import leaf_memory
+from autofusion_kernels_cpu.leaves import leaf_memory, table_memory
 from autofusion_kernels_cpu.native.kernel import Source
 from autofusion_kernels_cpu.native.program import NativeKernel
-from autofusion_kernels_cpu.pointwise.kernel import LANES, SCALAR, SPREAD, VECTOR, Structure, build, operand_names
+from autofusion_kernels_cpu.pointwise.kernel import (
+    LANES,
+    SCALAR,
+    SPREAD,
+    TABLE,
+    VECTOR,
+    Structure,
+    build,
+    operand_names,
+)
 from autofusion_kernels_cpu.pointwise.problem import Pointwise
 from autofusion_kernels_cpu.pointwise.schedule import cut_rows
 
@@ -37,6 +46,11 @@ def bind(
     strides: list[tuple[int, ...]] = []
     in_blocks: list[bool] = []
     for leaf in region.leaves:
+        if leaf.table:
+            sources.append(table_memory(leaf, inputs))
+            strides.append((0,) * len(space))
+            in_blocks.append(False)
+            continue
         blocked = bool(block) and problem.in_blocks(leaf)
         ref, shape, own = leaf_memory(leaf, inputs, len(space), block if blocked else 0)
         sources.append(ref)
@@ -52,6 +66,7 @@ def bind(
         # Nothing runs along the innermost axis in every operand: rows of one element.
         axes.append(Axis(1, (0,) * len(sources)))
         kinds = [VECTOR if b or not block else SCALAR for b in in_blocks]
+    kinds[: len(region.leaves)] = [TABLE if x.table else k for x, k in zip(region.leaves, kinds, strict=False)]
     nbytes = sum(v.tensor.nbytes for v in region.results) + sum(leaf.value.tensor.nbytes for leaf in region.leaves)
     streaming = not block and len(axes) == 1 and nbytes >= context.target.l3_bytes and all(map(_streamable, outputs))
     structure = Structure(tuple(str(k) for k in kinds[: len(region.leaves)]), whole=bool(block), streaming=streaming)

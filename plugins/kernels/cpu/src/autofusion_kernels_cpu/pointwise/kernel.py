@@ -4,6 +4,7 @@ In the code are the region, the element types, and how each operand moves along 
 
 - ``vector``: contiguous. ``scalar``: one element for the row. ``lanes``: one vector for the row (a channel block's
   parameters, in blocked layouts). ``spread``: one element a vector (a per-position operand of a blocked tensor).
+- ``table``: all of it, at computed places.
 
 Whatever only depends on operands that stay the same along a row is computed once a row. Sizes, strides and the number
 of axes are parameters.
@@ -25,8 +26,8 @@ from autofusion_kernels_cpu.codegen.region import Leaf, Region
 from autofusion_kernels_cpu.codegen.values import Operandish, Value
 from autofusion_kernels_cpu.native.kernel import Kernel, structure_text
 
-VECTOR, SCALAR, LANES, SPREAD = "vector", "scalar", "lanes", "spread"
-FIXED = (SCALAR, LANES)
+VECTOR, SCALAR, LANES, SPREAD, TABLE = "vector", "scalar", "lanes", "spread", "table"
+FIXED = (SCALAR, LANES, TABLE)
 """Kinds that do not move along a row."""
 
 
@@ -105,6 +106,8 @@ def _row(f: Function, region: Region, structure: Structure, pointers: tuple[Valu
 
 
 def _load(f: Function, leaf: Leaf, kind: str, pointer: Value, index: Operandish, mask: Value | None) -> Value:
+    if kind == TABLE:
+        return pointer
     if kind == SCALAR:
         return elements.broadcast(f, leaf.dtype, pointer, 0, f.lanes)
     if kind == SPREAD:
