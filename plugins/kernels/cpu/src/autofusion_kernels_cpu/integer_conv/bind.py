@@ -34,8 +34,8 @@ def fits_planar(problem: IntegerConv, form: Form) -> bool:
 
 
 def needs_image(problem: IntegerConv, form: Form, planar: bool) -> bool:
-    """True if the operand is not multiplied where it lies: it is plain; its border is its zero point, not 0; or it is
-    signed.
+    """True if the operand is not multiplied where it lies: it is plain; its border is its zero point, perhaps not 0; or
+    it is signed.
     """
     if planar or form is Form.WORDS or problem.dtype == np.int8:
         return True
@@ -86,10 +86,11 @@ def bind(
     x, y = inputs[problem.operand], outputs[0]
     assert x is not None
     read = (
-        _prepared(problem, form, planar, isa, workers, context, x)
+        _prepared(problem, form, planar, isa, workers, context, x, _zero(problem, inputs))
         if needs_image(problem, form, planar)
         else _in_place(g, x)
     )
+    zero = _zero(problem, inputs)
     kinds = [*epilogue.kinds, OperandKind.TENSOR]
     sources: list[Source] = []
     moves: list[Strided] = []
@@ -105,7 +106,7 @@ def bind(
         depth, height, width = 1, 1, depth * height * width
     tile = choose_tile(isa, form, width, g.filters)
     weights = pack_weights(context.cache, problem, form, lanes, tile.vectors)
-    structure = Structure(form, tile, read.strides.width * g.axes[2].stride)
+    structure = Structure(form, tile, read.strides.width * g.axes[2].stride, problem.dtype == np.int8)
     piece = min(tile.pixels * PIECE, -(-width // tile.pixels) * tile.pixels)
     params = {
         "images": g.batch,
@@ -134,6 +135,7 @@ def bind(
         "weights": weights.packed,
         "places": _places(weights.places, g, read, form),
         "sums": weights.sums,
+        "zero": zero,
         "panel": np.stack([weights.starts, weights.firsts, weights.counts], axis=1).astype(np.int64),
     }
     buffers |= dict(zip(names, sources, strict=True))
@@ -156,8 +158,25 @@ def _in_place(g: Geometry, x: TensorView) -> _Image:
     return _Image(x, at, -sum(a.low * s for a, s in zip(g.axes, (at.depth, at.height, at.width), strict=True)))
 
 
+def _zero(problem: IntegerConv, inputs: Sequence[TensorView | None]) -> Source:
+    """Where the operand's zero point is."""
+    if problem.zero is not None:
+        return np.full(1, problem.zero, problem.dtype)
+    assert problem.zero_operand is not None
+    view = inputs[problem.zero_operand]
+    assert view is not None
+    return view
+
+
 def _prepared(
-    problem: IntegerConv, form: Form, planar: bool, isa: Isa, workers: int, context: BindContext, x: TensorView
+    problem: IntegerConv,
+    form: Form,
+    planar: bool,
+    isa: Isa,
+    workers: int,
+    context: BindContext,
+    x: TensorView,
+    zero: Source,
 ) -> _Image:
     assert context.scratch is not None
     g, at = problem.geometry, strided(x, problem.geometry)
@@ -167,13 +186,13 @@ def _prepared(
     blocks = planes
     if planar:
         planes, pixel, blocks = 1, form.group, g.channels
-    params = {"planes": g.batch * planes, "blocks": blocks, "zero": problem.zero, "workers": workers}
+    params = {"planes": g.batch * planes, "blocks": blocks, "workers": workers}
     for i, axis in enumerate(("depth", "height", "width")):
         params |= {axis: g.axes[i].size, f"low_{axis}": low[i], f"whole_{axis}": whole[i]}
     params |= {"image": at.image, "block": at.block, "plane": at.depth, "row": at.height}
     structure = image.Structure(form, problem.dtype == np.int8)
     code = image.build_planar(structure, isa) if planar else image.build(structure, isa)
-    step = code.step({"source": x, "target": context.scratch}, params, workers=workers)
+    step = code.step({"source": x, "zero": zero, "target": context.scratch}, params, workers=workers)
     strides = Strided(*(s * pixel for s in dense_strides((g.batch, planes, *whole))))
     start = [lo - a.low for a, lo in zip(g.axes, low, strict=True)]
     origin = sum(s * n for s, n in zip((strides.depth, strides.height, strides.width), start, strict=True))

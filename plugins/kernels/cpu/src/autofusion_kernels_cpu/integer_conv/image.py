@@ -14,6 +14,7 @@ from autofusion_kernels_cpu.codegen.builder import Function
 from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.codegen.values import I8, I16, I32, I64, Value
 from autofusion_kernels_cpu.integer.form import Form
+from autofusion_kernels_cpu.integer.operand import unsigned_byte
 from autofusion_kernels_cpu.native.kernel import Kernel, structure_text
 
 
@@ -27,19 +28,19 @@ class Structure:
 
 PARAMETERS = (
     "planes", "blocks", "depth", "height", "width", "low_depth", "low_height", "low_width",
-    "whole_depth", "whole_height", "whole_width", "image", "block", "plane", "row", "zero", "workers",
+    "whole_depth", "whole_height", "whole_width", "image", "block", "plane", "row", "workers",
 )  # fmt: skip
 """``planes`` are images times channel ``blocks``. Sizes in pixels, of the image, of what lies before it, and of all.
-``image``, ``block``, ``plane`` and ``row``: elements between two of the source. ``zero``: its zero point."""
+``image``, ``block``, ``plane`` and ``row``: elements between two of the source."""
 
 
 def build(structure: Structure, isa: Isa) -> Kernel:
-    """Buffers: the image in channel blocks, and where it goes: dense, its border around it."""
+    """Buffers: the image in channel blocks, its zero point, and where it goes: dense, its border around it."""
     return Kernel(
         "integer_conv.image",
         isa,
         structure_text(structure),
-        ("source", "target"),
+        ("source", "zero", "target"),
         PARAMETERS,
         partial(_emit, s=structure),
     )
@@ -51,7 +52,7 @@ def build_planar(structure: Structure, isa: Isa) -> Kernel:
         "integer_conv.planar",
         isa,
         structure_text(structure),
-        ("source", "target"),
+        ("source", "zero", "target"),
         PARAMETERS,
         partial(_emit_planar, s=structure),
     )
@@ -60,7 +61,7 @@ def build_planar(structure: Structure, isa: Isa) -> Kernel:
 def _emit_planar(f: Function, s: Structure) -> None:
     """``blocks`` are channels here, ``block`` is from one to the next."""
     p = f.param
-    filling = f.convert(p["zero"], I32) + (128 if s.signed else 0)
+    filling = unsigned_byte(f, f.load(f.buffer["zero"], 0, I8), s.signed)
     # The same byte for all channels.
     border = f.splat(filling * 0x01010101, f.lanes)
     first, last = nest.share(f, p["planes"] * p["whole_depth"] * p["whole_height"], p["workers"])
@@ -101,11 +102,9 @@ def _emit_planar(f: Function, s: Structure) -> None:
 def _emit(f: Function, s: Structure) -> None:
     p, lanes = f.param, f.lanes
     element = s.form.element
-    zero = f.convert(p["zero"], I32)
+    zero = f.load(f.buffer["zero"], 0, I8)
     lines = p["planes"] * p["whole_depth"] * p["whole_height"]
-    filling = zero if s.form is Form.BYTES else f.const(0, I32)
-    if s.form is Form.BYTES and s.signed:
-        filling = filling + 128
+    filling = unsigned_byte(f, zero, s.signed) if s.form is Form.BYTES else f.const(0, I32)
 
     def fill(target: Value, first: Value, last: Value) -> None:
         """Pixels of the border."""
@@ -117,7 +116,7 @@ def _emit(f: Function, s: Structure) -> None:
         x = f.load(source, at, I8.of(count))
         if s.form is Form.WORDS:
             x = f.convert(x, I16) if s.signed else f.extend_unsigned(x, I16)
-            x = x - f.splat(f.convert(zero, I16), count)
+            x = x - f.splat(f.convert(zero, I16) if s.signed else f.extend_unsigned(zero, I16), count)
         elif s.signed:
             x = x ^ -128
         f.store(x, target, start + at)

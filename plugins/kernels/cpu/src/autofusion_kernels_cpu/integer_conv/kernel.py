@@ -1,6 +1,6 @@
 """The kernel of integer convolutions.
 
-    out[f, row, x] = epilogue(sum_t sum_e in[place[t] + row + x * pixel + e] * w[t][f][e] - sums[f])
+    out[f, row, x] = epilogue(sum_t sum_e in[place[t] + row + x * pixel + e] * w[t][f][e] - zero * sums[f])
 
 ``t`` walks a table of byte offsets, one for each group of channels of each tap: kernel taps, dilation, channels, groups
 and sizes are data. A task is a panel of filters and a piece of a row; pieces are covered by tiles of one length, of
@@ -20,17 +20,21 @@ from autofusion_kernels_cpu.codegen.epilogue import Epilogue, OperandKind
 from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.codegen.values import I8, I32, I64, PTR, Type, Value
 from autofusion_kernels_cpu.integer.form import Form, multiply
+from autofusion_kernels_cpu.integer.operand import unsigned_byte
 from autofusion_kernels_cpu.integer_conv.schedule import Tile
 from autofusion_kernels_cpu.native.kernel import Kernel, structure_text
 
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """What the code depends on besides its epilogue. ``step``: bytes between the elements of two pixels of a tile."""
+    """What the code depends on besides its epilogue. ``step``: bytes between the elements of two pixels of a tile.
+    ``signed``: the elements of the operand are, whose zero point is read (of bytes only).
+    """
 
     form: Form
     tile: Tile
     step: int
+    signed: bool = False
 
 
 PARAMETERS = (
@@ -51,13 +55,13 @@ def operand_names(epilogue: Epilogue) -> list[str]:
 
 
 def build(s: Structure, epilogue: Epilogue, isa: Isa) -> Kernel:
-    """Buffers: the image, packed weights, places (int32), sums (int32), panels (int64), others."""
+    """Buffers: the image, packed weights, places (int32), sums (int32), its zero point, panels (int64), others."""
     names = operand_names(epilogue)
     return Kernel(
         "integer_conv",
         isa,
         structure_text(s, epilogue.key),
-        ("input", "weights", "places", "sums", "panel", *names),
+        ("input", "weights", "places", "sums", "zero", "panel", *names),
         (*PARAMETERS, *(f"{name}.{stride}" for name in names for stride in STRIDES)),
         partial(_emit, s=s, epilogue=epilogue),
     )
@@ -76,6 +80,7 @@ def _emit(f: Function, s: Structure, epilogue: Epilogue) -> None:
     p, tile = f.param, s.tile
     names, types, kinds = operand_names(epilogue), _types(epilogue), _kinds(epilogue)
     product, finish = _tile(f.module, s), _finish(f.module, s, epilogue)
+    zero = unsigned_byte(f, f.load(f.buffer["zero"], 0, I8), s.signed)
     memory = f.stack(tile.pixels * tile.vectors * f.lanes)
     rows = p["images"] * p["depth"] * p["height"] * p["pieces"]
     first, last = nest.share(f, p["panels"] * rows, p["workers"])
@@ -109,7 +114,7 @@ def _emit(f: Function, s: Structure, epilogue: Epilogue) -> None:
                 f.at(base, x * f.lanes, type_) if kind is OperandKind.TENSOR else base
                 for base, type_, kind in zip(bases, types, kinds, strict=True)
             ]
-            f.call(finish, memory, left, sums, *pointers, *(p[f"{name}.block"] for name in names))
+            f.call(finish, memory, left, sums, zero, *pointers, *(p[f"{name}.block"] for name in names))
 
 
 def _tile(module: Module, s: Structure) -> Function:
@@ -133,16 +138,18 @@ def _tile(module: Module, s: Structure) -> Function:
 
 
 def _finish(module: Module, s: Structure, epilogue: Epilogue) -> Function:
-    """``finish(tile, blocks, sums, pointers.., block strides..)``: a tile through the epilogue."""
+    """``finish(tile, blocks, sums, zero, pointers.., block strides..)``: a tile through the epilogue."""
     types, kinds, names = _types(epilogue), _kinds(epilogue), operand_names(epilogue)
-    arguments = [("tile", PTR), ("blocks", I64), ("sums", PTR)]
+    arguments = [("tile", PTR), ("blocks", I64), ("sums", PTR), ("zero", I32)]
     arguments += [(n, PTR) for n in names] + [(f"{n}.block", I64) for n in names]
     result = epilogue.region.results[0]
     with module.function("finish", arguments) as f:
         single = _loaded(f, epilogue, OperandKind.SCALAR, [f.args[n] for n in names])
         # A loop, not copies of it: the code of an epilogue may be long.
         with f.loop(0, f.min(f.args["blocks"], s.tile.vectors), at_least_once=True) as block:
-            shift = f.load(f.args["sums"], block.index * f.lanes, f.i32)
+            shift = f.const(0, f.i32)
+            if s.form is Form.BYTES:
+                shift = f.load(f.args["sums"], block.index * f.lanes, f.i32) * f.splat(f.args["zero"], f.lanes)
             pointers = [
                 f.at(f.args[n], block.index * f.args[f"{n}.block"], t) if kind is not OperandKind.SCALAR else f.args[n]
                 for n, t, kind in zip(names, types, kinds, strict=True)

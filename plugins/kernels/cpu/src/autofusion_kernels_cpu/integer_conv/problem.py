@@ -17,16 +17,17 @@ _SMALL = (np.dtype(np.uint8), np.dtype(np.int8))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IntegerConv:
-    """``operand`` numbers the bound node's operand that the convolution reads, of ``dtype`` and zero point ``zero``.
+    """``operand`` numbers the bound node's operand that the convolution reads, of ``dtype``.
 
-    ``weights`` are int16 [filters, channels of a group, taps], less their zero points.
+    ``zero`` is its zero point, or None for one that is computed: operand ``zero_operand``.
     """
 
     node: Node
     geometry: Geometry
     operand: int
     dtype: np.dtype
-    zero: int
+    zero: int | None
+    zero_operand: int | None
     source: np.ndarray
     weights_zero: np.ndarray
     epilogue: Epilogue
@@ -81,11 +82,15 @@ def integer_conv_of(node: Node) -> IntegerConv | Refusal:
     if len(results) != 1 or results[0].tensor.static_shape != result_shape:
         return Refusal("it has not one result as large as the convolution's")
     weights = _constant(node, operands, w)
-    zeros = [_zero(node, operands, anchor.operand(i), v.tensor.dtype) for i, v in ((2, x), (3, w))]
-    if weights is None or zeros[0] is None or zeros[1] is None:
-        return Refusal("its weights or a zero point are not constant")
-    if zeros[0].size != 1:
-        return Refusal(f"its operand has {zeros[0].size} zero points, only one is supported")
+    given, w_given = anchor.operand(2), anchor.operand(3)
+    x_zero = _zero(node, operands, given, x.tensor.dtype)
+    w_zero = _zero(node, operands, w_given, w.tensor.dtype)
+    if weights is None or w_zero is None:
+        return Refusal("its weights or their zero points are not constant")
+    if given is not None and (given.tensor.numel != 1 or given.tensor.dtype != x.tensor.dtype):
+        return Refusal(f"its operand's zero point is {given.type}, expected one of {x.tensor.dtype}")
+    if x_zero is None and given not in operands:
+        return Refusal("its operand's zero point is computed inside the node")
     region = make_region(node, [n for n in nodes if n is not anchor], operands, results, given=[anchor.output])
     if isinstance(region, Refusal):
         return region
@@ -99,8 +104,10 @@ def integer_conv_of(node: Node) -> IntegerConv | Refusal:
             return Refusal(f"operand '{leaf.value.name}' has fewer axes than the result and is not constant")
         kinds.append(kind)
     epilogue = Epilogue(region, tuple(kinds), anchor.output)
-    zero = int(zeros[0].reshape(()))
-    return IntegerConv(node, geometry_of(anchor), operands[x], x.tensor.dtype, zero, weights, zeros[1], epilogue)
+    zero = None if x_zero is None else int(x_zero.reshape(()))
+    zero_operand = None if given is None or x_zero is not None else operands[given]
+    reads = (operands[x], x.tensor.dtype, zero, zero_operand)
+    return IntegerConv(node, geometry_of(anchor), *reads, weights, w_zero, epilogue)
 
 
 def _constant(node: Node, operands: dict[Value, int], value: Value) -> np.ndarray | None:

@@ -17,7 +17,7 @@ from autofusion_kernels_cpu.matmul.pack import aligned
 @dataclass(frozen=True, slots=True, eq=False)
 class Weights:
     """``packed`` has, panel by panel, [groups, filters of the panel, elements of a group]. ``starts`` is where each
-    panel begins in it, in bytes. ``sums`` is int32, one for each filter: the sum of its weights times the zero point.
+    panel begins in it, in bytes. ``sums`` is int32, one for each filter: the sum of its weights.
     ``places`` has, panel by panel, (tap, channel block, first lane) of each group; ``firsts`` and ``counts`` say which
     are a panel's.
     """
@@ -32,21 +32,22 @@ class Weights:
 
 def pack_weights(cache: dict[Any, Any], problem: IntegerConv, form: Form, lanes: int, vectors: int) -> Weights:
     """The weights in the given form, kept in ``cache``."""
-    zeros = (problem.weights_zero.tobytes(), problem.zero, str(problem.dtype))
     g = problem.geometry
-    key = ("integer_conv.weights", id(problem.source), zeros, form, lanes, vectors, g.channels, g.groups)
+    key = (
+        "integer_conv.weights",
+        id(problem.source),
+        problem.weights_zero.tobytes(),
+        form,
+        lanes,
+        vectors,
+        g.channels,
+        g.groups,
+    )
     if key not in cache:
         # The entry keeps the array, so that its id stays its own.
         cache[key] = (problem.source, _pack(problem, form, lanes, vectors))
     found: Weights = cache[key][1]
     return found
-
-
-def unsigned_zero(problem: IntegerConv, form: Form) -> int:
-    """The zero point of the image as it is multiplied: of unsigned bytes, or 0 where it is taken off before."""
-    if form is Form.WORDS:
-        return 0
-    return problem.zero + 128 if problem.dtype == np.int8 else problem.zero
 
 
 def _pack(problem: IntegerConv, form: Form, lanes: int, vectors: int) -> Weights:
@@ -76,7 +77,7 @@ def _pack(problem: IntegerConv, form: Form, lanes: int, vectors: int) -> Weights
             places += [(t, block, lane + s * form.group) for t in range(taps) for s in range(steps)]
         counts.append(len(places) - before)
     sums = np.zeros(blocks * lanes + vectors * lanes, np.int32)
-    sums[:filters] = weights.sum(axis=(1, 2), dtype=np.int64) * unsigned_zero(problem, form)
+    sums[:filters] = weights.sum(axis=(1, 2), dtype=np.int32)
     ends = np.cumsum(counts)
     firsts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
     panel_bytes = vectors * lanes * form.group * np.dtype(element).itemsize
