@@ -6,7 +6,7 @@ constants, so that rules and kernels only ever see static shapes, and a dynamic 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 
 import numpy as np
 
@@ -75,6 +75,8 @@ def fold(
     """Infer the types of ``node``'s results, and replace them by constants where their data is known."""
     if node.op == "If" and _inline_if(graph, node, evaluate, budget, unfolded, trace):
         return
+if node.op in _LOOPS:
+        node = _with_constant_captures(graph, node, trace.varying if trace is not None else ())
     stated = [value.type for value in node.outputs]
     infer_node(node, bodies=True, keep_bodies=True)
     if node.op in unfolded and all(
@@ -93,6 +95,41 @@ def fold(
                 graph.replace_uses(value, constants[-1][1])
     if trace is not None:
         trace.note(node, stated, None if data is None else constants)
+
+
+_LOOPS = ("Loop", "Scan")
+
+
+def _with_constant_captures(graph: Graph, node: Node, varying: Container[Value]) -> Node:
+    """The node with captures that are constant, for all sizes, as constants of its body, where kernels can see their
+    data.
+    """
+    count, body = int(node.attr("captures", 0)), node.attrs.get("body")
+    first = len(node.inputs) - count
+    known = {
+        i: v.const
+        for i, v in enumerate(node.inputs)
+        if i >= first and v is not None and v.const is not None and v.const.dtype.kind != "O" and v not in varying
+    }
+    if not known or not isinstance(body, Graph):
+        return node
+    inner = body.copy()
+    shift = len(inner.inputs) - len(node.inputs)
+    for index, data in known.items():
+        value = inner.inputs[index + shift]
+        inner.replace_uses(value, inner.constant(data, value.name))
+    kept = {index + shift for index in known}
+    inner.inputs[:] = [value for i, value in enumerate(inner.inputs) if i not in kept]
+    attrs = {**node.attrs, "body": inner, "captures": count - len(known)}
+    operands = [value for i, value in enumerate(node.inputs) if i not in known]
+    types = [value.type for value in node.outputs]
+    new = graph.node(node.op, operands, attrs, outputs=types, name=node.name, origin=node.origin)
+    for old, value in zip(node.outputs, new.outputs, strict=True):
+        value.name = old.name
+        graph.replace_uses(old, value)
+    graph.remove(node)
+    new.name = node.name
+    return new
 
 
 def _known(node: Node, evaluate: Evaluate, budget: Budget) -> Sequence[np.ndarray] | None:
