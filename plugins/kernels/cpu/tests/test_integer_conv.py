@@ -15,7 +15,7 @@ from autofusion_kernels_cpu.codegen.epilogue import Epilogue
 from autofusion_kernels_cpu.codegen.isa import ISAS
 from autofusion_kernels_cpu.integer.form import Form, form_for
 from autofusion_kernels_cpu.integer_conv import image, kernel, offers
-from autofusion_kernels_cpu.integer_conv.bind import bind
+from autofusion_kernels_cpu.integer_conv.bind import Way, bind
 from autofusion_kernels_cpu.integer_conv.problem import integer_conv_of
 from autofusion_kernels_cpu.integer_conv.schedule import choose_tile
 from autofusion_kernels_cpu.native.jit import jit
@@ -183,11 +183,24 @@ def test_words_on_a_machine_that_multiplies_bytes(isa):
     problem = integer_conv_of(node)
     assert not isinstance(problem, Refusal), problem
     words = dataclasses.replace(
-        offer, bind=lambda *views: bind(problem, Form.WORDS, False, isa_named(isa), 2, *views), scratch=1 << 16
+        offer, bind=lambda *views: bind(problem, Form.WORDS, Way.BLOCKED, isa_named(isa), 2, *views), scratch=1 << 16
     )
     np.testing.assert_array_equal(
         run_offer(node, words, [x, w, zero], target)[0], convolution(x, w, int(zero), 0, {"pads": [1, 1, 1, 1]})
     )
+
+
+@pytest.mark.parametrize(
+    ("case", "names"),
+    [("3x3", ["bytes"]), ("stem", ["bytes", "planar"]), ("depthwise", ["rows"]), ("two filters a channel", ["bytes"])],
+)
+def test_ways(case, names):
+    if form_for(isa_named(RUNNABLE[0])) is not Form.BYTES:
+        pytest.skip("this machine does not multiply bytes")
+    shape, weights, attrs = CASES[case]
+    node = make_node("ConvInteger", [np.zeros(shape, U8), np.zeros(weights, S8)], attrs, constants=[1])
+    infer_node(node)
+    assert [o.kernel for o in offers(node, target_for(RUNNABLE[0]))] == [f"integer_conv.{name}" for name in names]
 
 
 def test_refusals():
@@ -223,6 +236,7 @@ def test_assembles(isa):
         tile = choose_tile(isa, form, pixels, filters)
         assert tile.pixels * tile.vectors + tile.vectors < isa.registers
         s = kernel.Structure(form, tile, isa.lanes * form.element.size)
-        kernels.append(kernel.build(s, Epilogue(problem.epilogue.region, (), node.output), isa))
+        for each in (s, dataclasses.replace(s, rows=True)):
+            kernels.append(kernel.build(each, Epilogue(problem.epilogue.region, (), node.output), isa))
     assert all(len(jit().object_code(each.module())) > 200 for each in kernels)
     assert math.prod(problem.weights.shape) == 42

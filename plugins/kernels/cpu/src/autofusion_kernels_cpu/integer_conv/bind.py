@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from autofusion_kernels_cpu.integer.form import Form
 from autofusion_kernels_cpu.integer_conv import image
 from autofusion_kernels_cpu.integer_conv.kernel import Structure, build, operand_names
 from autofusion_kernels_cpu.integer_conv.problem import IntegerConv
+from autofusion_kernels_cpu.integer_conv.rows import groups_of, memory, pack_rows, places_of, row_bytes
 from autofusion_kernels_cpu.integer_conv.schedule import choose_tile
 from autofusion_kernels_cpu.integer_conv.weights import pack_weights
 from autofusion_kernels_cpu.leaves import packed, table_memory
@@ -28,16 +30,26 @@ PIECE = 4
 """Tiles of a piece: long rows are cut, so that threads share them evenly."""
 
 
+class Way(enum.Enum):
+    """How the image is read: in channel blocks; plain, a pixel a group; depthwise, by rows made first."""
+
+    BLOCKED = "blocked"
+    PLANAR = "planar"
+    ROWS = "rows"
+
+
 def fits_planar(problem: IntegerConv, form: Form) -> bool:
     """True for an image of so few channels that a pixel is one group."""
     return form is Form.BYTES and problem.geometry.channels <= form.group and problem.geometry.groups == 1
 
 
-def needs_image(problem: IntegerConv, form: Form, planar: bool) -> bool:
+def needs_image(problem: IntegerConv, form: Form, way: Way) -> bool:
     """True if the operand is not multiplied where it lies: it is plain; its border is its zero point, perhaps not 0; or
     it is signed.
     """
-    if planar or form is Form.WORDS or problem.dtype == np.int8:
+    if way is Way.ROWS:
+        return False
+    if way is Way.PLANAR or form is Form.WORDS or problem.dtype == np.int8:
         return True
     return problem.zero != 0 and any(problem.geometry.border)
 
@@ -49,14 +61,16 @@ def _borders(g: Geometry) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     return low, high
 
 
-def scratch_bytes(problem: IntegerConv, form: Form, isa: Isa, planar: bool) -> int:
-    """Memory for the image prepared."""
-    if not needs_image(problem, form, planar):
-        return 0
+def scratch_bytes(problem: IntegerConv, form: Form, isa: Isa, way: Way, workers: int) -> int:
+    """Memory for the image prepared, or for a row of each thread."""
     g = problem.geometry
+    if way is Way.ROWS:
+        return workers * row_bytes(g, form, isa)
+    if not needs_image(problem, form, way):
+        return 0
     low, high = _borders(g)
     pixels = math.prod(a.size + lo + hi for a, lo, hi in zip(g.axes, low, high, strict=True))
-    if planar:
+    if way is Way.PLANAR:
         return g.batch * pixels * form.group
     return g.batch * -(-g.channels // isa.lanes) * pixels * isa.lanes * form.element.size
 
@@ -74,7 +88,7 @@ class _Image:
 def bind(
     problem: IntegerConv,
     form: Form,
-    planar: bool,
+    way: Way,
     isa: Isa,
     workers: int,
     context: BindContext,
@@ -85,10 +99,15 @@ def bind(
     g, epilogue, lanes = problem.geometry, problem.epilogue, isa.lanes
     x, y = inputs[problem.operand], outputs[0]
     assert x is not None
+    by_rows = way is Way.ROWS
     read = (
-        _prepared(problem, form, planar, isa, workers, context, x, _zero(problem, inputs))
-        if needs_image(problem, form, planar)
-        else _in_place(g, x)
+        _in_place(g, x)
+        if by_rows
+        else (
+            _prepared(problem, form, way is Way.PLANAR, isa, workers, context, x, _zero(problem, inputs))
+            if needs_image(problem, form, way)
+            else _in_place(g, x)
+        )
     )
     zero = _zero(problem, inputs)
     kinds = [*epilogue.kinds, OperandKind.TENSOR]
@@ -102,12 +121,24 @@ def bind(
     moves.append(strided(y, g))
     depth, height, width = (a.out for a in g.axes)
     flat = [(m, lanes) for m, kind in zip(moves, kinds, strict=True) if kind is OperandKind.TENSOR]
-    if g.is_pointwise and all(_adjacent(g, m, unit) for m, unit in (*flat, (read.strides, read.strides.width))):
+    if (
+        g.is_pointwise
+        and not by_rows
+        and all(_adjacent(g, m, unit) for m, unit in (*flat, (read.strides, read.strides.width)))
+    ):
         depth, height, width = 1, 1, depth * height * width
-    tile = choose_tile(isa, form, width, g.filters)
-    weights = pack_weights(context.cache, problem, form, lanes, tile.vectors)
-    structure = Structure(form, tile, read.strides.width * g.axes[2].stride, problem.dtype == np.int8)
-    piece = min(tile.pixels * PIECE, -(-width // tile.pixels) * tile.pixels)
+    tile = choose_tile(isa, form, width, g.filters, g.groups)
+    whole_row = -(-width // tile.pixels) * tile.pixels
+    if by_rows:
+        weights, piece = pack_rows(context.cache, problem, form, lanes), whole_row
+        places, pixel = places_of(weights, g, form, isa), groups_of(g, form) * isa.bytes
+    else:
+        weights, piece = (
+            pack_weights(context.cache, problem, form, lanes, tile.vectors),
+            min(tile.pixels * PIECE, whole_row),
+        )
+        places, pixel = _places(weights.places, g, read, form), read.strides.width
+    structure = Structure(form, tile, pixel * g.axes[2].stride, problem.dtype == np.int8, by_rows)
     params = {
         "images": g.batch,
         "panels": len(weights.counts),
@@ -133,12 +164,16 @@ def bind(
     buffers: dict[str, Source] = {
         "input": read.source,
         "weights": weights.packed,
-        "places": _places(weights.places, g, read, form),
+        "places": places,
         "sums": weights.sums,
         "zero": zero,
         "panel": np.stack([weights.starts, weights.firsts, weights.counts], axis=1).astype(np.int64),
     }
     buffers |= dict(zip(names, sources, strict=True))
+    if by_rows:
+        assert context.scratch is not None
+        more_buffers, more_params = memory(problem, form, isa, x, context.scratch)
+        buffers, params = buffers | more_buffers, params | more_params
     return NativeKernel((*read.steps, build(structure, epilogue, isa).step(buffers, params, workers=workers)))
 
 

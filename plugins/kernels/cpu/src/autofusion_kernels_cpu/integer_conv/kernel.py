@@ -21,6 +21,7 @@ from autofusion_kernels_cpu.codegen.isa import Isa
 from autofusion_kernels_cpu.codegen.values import I8, I32, I64, PTR, Type, Value
 from autofusion_kernels_cpu.integer.form import Form, multiply
 from autofusion_kernels_cpu.integer.operand import unsigned_byte
+from autofusion_kernels_cpu.integer_conv import rows
 from autofusion_kernels_cpu.integer_conv.schedule import Tile
 from autofusion_kernels_cpu.native.kernel import Kernel, structure_text
 
@@ -28,13 +29,15 @@ from autofusion_kernels_cpu.native.kernel import Kernel, structure_text
 @dataclass(frozen=True, slots=True)
 class Structure:
     """What the code depends on besides its epilogue. ``step``: bytes between the elements of two pixels of a tile.
-    ``signed``: the elements of the operand are, whose zero point is read (of bytes only).
+    ``signed``: the elements of the operand are, whose zero point is read (of bytes only). ``rows``: depthwise, by rows
+    that are made first.
     """
 
     form: Form
     tile: Tile
     step: int
     signed: bool = False
+    rows: bool = False
 
 
 PARAMETERS = (
@@ -61,8 +64,12 @@ def build(s: Structure, epilogue: Epilogue, isa: Isa) -> Kernel:
         "integer_conv",
         isa,
         structure_text(s, epilogue.key),
-        ("input", "weights", "places", "sums", "zero", "panel", *names),
-        (*PARAMETERS, *(f"{name}.{stride}" for name in names for stride in STRIDES)),
+        ("input", "weights", "places", "sums", "zero", "panel", *names, *(rows.BUFFERS if s.rows else ())),
+        (
+            *PARAMETERS,
+            *(f"{name}.{stride}" for name in names for stride in STRIDES),
+            *(rows.PARAMETERS if s.rows else ()),
+        ),
         partial(_emit, s=s, epilogue=epilogue),
     )
 
@@ -82,10 +89,11 @@ def _emit(f: Function, s: Structure, epilogue: Epilogue) -> None:
     product, finish = _tile(f.module, s), _finish(f.module, s, epilogue)
     zero = unsigned_byte(f, f.load(f.buffer["zero"], 0, I8), s.signed)
     memory = f.stack(tile.pixels * tile.vectors * f.lanes)
-    rows = p["images"] * p["depth"] * p["height"] * p["pieces"]
-    first, last = nest.share(f, p["panels"] * rows, p["workers"])
+    gather = rows.gather_function(f.module, s.form, s.signed) if s.rows else None
+    lines = p["images"] * p["depth"] * p["height"] * p["pieces"]
+    first, last = nest.share(f, p["panels"] * lines, p["workers"])
     with f.loop(first, last) as task:
-        panel, rest = f.udiv(task.index, rows), f.urem(task.index, rows)
+        panel, rest = f.udiv(task.index, lines), f.urem(task.index, lines)
         piece, rest = f.urem(rest, p["pieces"]), f.udiv(rest, p["pieces"])
         y, rest = f.urem(rest, p["height"]), f.udiv(rest, p["height"])
         z, image = f.urem(rest, p["depth"]), f.udiv(rest, p["depth"])
@@ -93,7 +101,11 @@ def _emit(f: Function, s: Structure, epilogue: Epilogue) -> None:
         weights = f.at(f.buffer["weights"], f.load(record, 0, I64), I8)
         places = f.at(f.buffer["places"], f.load(record, 1, I64), I32)
         count = f.load(record, 2, I64)
-        source = f.at(f.buffer["input"], image * p["image"] + z * p["plane"] + y * p["row"], I8)
+        if gather is None:
+            source = f.at(f.buffer["input"], image * p["image"] + z * p["plane"] + y * p["row"], I8)
+        else:
+            plane = f.at(f.buffer["input"], image * p["image"] + panel * p["block"], I8)
+            source = rows.gather(f, gather, plane, z, y)
         block = panel * tile.vectors
         left = p["blocks"] - block
         sums = f.at(f.buffer["sums"], block * f.lanes, I32)
@@ -129,7 +141,8 @@ def _tile(module: Module, s: Structure) -> Function:
             b = [f.load(weights, v * f.lanes, f.i32) for v in range(vectors)]
             following = []
             for m in range(pixels):
-                a = f.splat(f.load(f.at(here, m * s.step, I8), 0, I32), f.lanes)
+                element = f.at(here, m * s.step, I8)
+                a = f.load(element, 0, f.i32) if s.rows else f.splat(f.load(element, 0, I32), f.lanes)
                 following += [multiply(f, s.form, a, y, sums[m * vectors + v]) for v, y in enumerate(b)]
             loop.next(f.at(places, 1, I32), f.at(weights, vectors * f.lanes, I32), *following)
         for i, total in enumerate(loop.results[2:]):

@@ -8,8 +8,9 @@ from autofusion.ir.graph import Node
 from autofusion.kernels import Layout, Offer, Operand, Refusal, Target
 from autofusion_kernels_cpu.codegen.isa import isa_of
 from autofusion_kernels_cpu.integer.form import Form, form_for
-from autofusion_kernels_cpu.integer_conv.bind import bind, fits_planar, needs_image, scratch_bytes
+from autofusion_kernels_cpu.integer_conv.bind import Way, bind, fits_planar, needs_image, scratch_bytes
 from autofusion_kernels_cpu.integer_conv.problem import IntegerConv, integer_conv_of
+from autofusion_kernels_cpu.integer_conv.rows import fits_rows
 from autofusion_kernels_cpu.integer_conv.schedule import estimate
 
 
@@ -20,23 +21,26 @@ def offers(node: Node, target: Target) -> list[Offer] | Refusal:
         return problem
     isa = isa_of(target)
     form = form_for(isa) if problem.fits_bytes else Form.WORDS
-    found = [_offer(problem, form, False, target)]
-    if fits_planar(problem, form) and not problem.reads_input_twice:
-        found.append(_offer(problem, form, True, target))
-    return found
+    ways = [Way.BLOCKED]
+    if fits_rows(problem):
+        ways = [Way.ROWS]
+    elif fits_planar(problem, form) and not problem.reads_input_twice:
+        ways.append(Way.PLANAR)
+    return [_offer(problem, form, way, target) for way in ways]
 
 
-def _offer(problem: IntegerConv, form: Form, planar: bool, target: Target) -> Offer:
+def _offer(problem: IntegerConv, form: Form, way: Way, target: Target) -> Offer:
     isa, layout = isa_of(target), Layout(target.lanes)
-    prepared = needs_image(problem, form, planar)
-    cost = estimate(problem, form, isa, target, prepared)
-    source = Operand() if planar else Operand(layout, () if prepared else problem.geometry.border)
+    prepared = needs_image(problem, form, way)
+    cost = estimate(problem, form, isa, target, prepared, rows=way is Way.ROWS)
+    border = () if prepared or way is Way.ROWS else problem.geometry.border
+    source = Operand() if way is Way.PLANAR else Operand(layout, border)
     return Offer(
-        kernel=f"integer_conv.{'planar' if planar else form.name.lower()}",
+        kernel=f"integer_conv.{form.name.lower() if way is Way.BLOCKED else way.value}",
         inputs=problem.operands(layout, source),
         outputs=(Operand(layout, bordered=True),),
-        bind=partial(bind, problem, form, planar, isa, cost.workers),
+        bind=partial(bind, problem, form, way, isa, cost.workers),
         seconds=cost.seconds,
-        scratch=scratch_bytes(problem, form, isa, planar),
+        scratch=scratch_bytes(problem, form, isa, way, cost.workers),
         numerics=problem.epilogue.region.numerics,
     )

@@ -12,6 +12,7 @@ from autofusion_kernels_cpu.codegen.epilogue import Epilogue, OperandKind, kind_
 from autofusion_kernels_cpu.codegen.region import body_of, make_region, operand_constant
 from autofusion_kernels_cpu.conv.geometry import AXES, Geometry, geometry_of
 
+_LARGEST = 1 << 28
 _SMALL = (np.dtype(np.uint8), np.dtype(np.int8))
 
 
@@ -77,6 +78,8 @@ def integer_conv_of(node: Node) -> IntegerConv | Refusal:
         return Refusal(f"it has {len(shape) - 2} spatial axes, only 1 to {AXES} are supported")
     if x not in operands or x.const is not None:
         return Refusal("its operand is not an operand of the fused node")
+    if x.tensor.numel // max(shape[0], 1) >= _LARGEST:
+        return Refusal("its image is too large for offsets of 32 bits")
     if 0 in shape or 0 in result_shape:
         return Refusal("it computes nothing")
     if len(results) != 1 or results[0].tensor.static_shape != result_shape:

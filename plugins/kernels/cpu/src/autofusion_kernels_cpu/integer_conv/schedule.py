@@ -31,9 +31,11 @@ class Tile:
         return max(self.pixels * self.vectors, self.pixels + self.vectors + 2, 10) / 2
 
 
-def choose_tile(isa: Isa, form: Form, pixels: int, filters: int) -> Tile:
-    """The tile for rows of ``pixels``; it is not longer than a row."""
-    blocks = -(-filters // isa.lanes)
+def choose_tile(isa: Isa, form: Form, pixels: int, filters: int, groups: int = 1) -> Tile:
+    """The tile for rows of ``pixels``; it is not longer than a row. Filters of small groups read channels of their own:
+    more vectors of them would multiply by zeros only.
+    """
+    blocks = 1 if groups > 1 and filters // groups < 2 * isa.lanes else -(-filters // isa.lanes)
     vectors = 1 if blocks == 1 else 4 if pixels <= _FEW and blocks >= 4 and isa.registers > 16 else 2
     spare = vectors + (2 if form is Form.BYTES else 4)
     most = min((isa.registers - spare) // vectors, pixels)
@@ -48,16 +50,21 @@ def row_pixels(geometry: Geometry) -> int:
     return math.prod(a.out for a in geometry.axes) if geometry.is_pointwise else geometry.axes[2].out
 
 
-def estimate(problem: IntegerConv, form: Form, isa: Isa, target: Target, prepared: bool) -> Estimate:
+def estimate(
+    problem: IntegerConv, form: Form, isa: Isa, target: Target, prepared: bool, rows: bool = False
+) -> Estimate:
     """Time and threads: register tiles against the traffic, plus the epilogue."""
     g = problem.geometry
     pixels = row_pixels(g)
-    tile = choose_tile(isa, form, pixels, g.filters)
-    rows = g.batch * math.prod(a.out for a in g.axes) // pixels
+    tile = choose_tile(isa, form, pixels, g.filters, g.groups)
+    lines = g.batch * math.prod(a.out for a in g.axes) // pixels
     panels = -(-g.filters // (isa.lanes * tile.vectors))
     channels = g.group_channels * min(g.groups, -(-isa.lanes * tile.vectors // g.group_filters))
     groups = g.taps * -(-channels // form.group)
-    cycles = rows * -(-pixels // tile.pixels) * panels * groups * tile.cycles * (1.0 if form is Form.BYTES else 1.5)
+    cycles = lines * -(-pixels // tile.pixels) * panels * groups * tile.cycles * (1.0 if form is Form.BYTES else 1.5)
+    if rows:
+        tall, wide = g.axes[0].kernel * g.axes[1].kernel, g.axes[2].kernel
+        cycles = lines * -(-g.filters // isa.lanes) * -(-tall // form.group) * (5 * g.axes[2].size + wide * pixels)
     elements = g.batch * g.filters * math.prod(a.out for a in g.axes)
     cycles += elements / isa.lanes * (6 + 1.5 * len(problem.epilogue.nodes))
     amount = work(problem.node)
