@@ -75,7 +75,7 @@ def fold(
     """Infer the types of ``node``'s results, and replace them by constants where their data is known."""
     if node.op == "If" and _inline_if(graph, node, evaluate, budget, unfolded, trace):
         return
-if node.op in _LOOPS:
+    if node.op in _LOOPS:
         node = _with_constant_captures(graph, node, trace.varying if trace is not None else ())
     stated = [value.type for value in node.outputs]
     infer_node(node, bodies=True, keep_bodies=True)
