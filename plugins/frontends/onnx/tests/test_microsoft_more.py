@@ -31,6 +31,11 @@ def test_range(step: int | None) -> None:
     single("Range", {"a": scalar(1), "b": np.array([9], np.float32), "s": None if step is None else scalar(step)})
 
 
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_unfolded(dim: int) -> None:
+    single("UnfoldTensor", {"x": f32(4, 5, 6)}, dim=dim, size=3, step=2)
+
+
 @pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
 def test_distances(metric: str) -> None:
     single("CDist", {"a": f32(4, 3), "b": f32(5, 3)}, metric=metric)

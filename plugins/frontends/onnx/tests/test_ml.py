@@ -181,3 +181,52 @@ def test_trees_without_root_or_end_stay_with_their_reason() -> None:
         node = helper.make_node("TreeEnsembleRegressor", ["x"], ["y"], domain="ai.onnx.ml", **attrs)
         (left,) = load(model([node], {"x": _f32(2, 2)}, ["y"], domains={"ai.onnx.ml": 1})).nodes
         assert reason in left.attrs["not_converted"]
+
+
+def _vectors(classes: int, seed: int = 0) -> dict[str, Any]:
+    rng, count = np.random.default_rng(seed), 3 * classes
+    return {
+        "kernel_params": [0.3, 0.4, 2.0],
+        "support_vectors": rng.standard_normal(count * 4).tolist(),
+        "coefficients": rng.standard_normal(max(classes - 1, 1) * count).tolist(),
+        "rho": rng.standard_normal(max(classes * (classes - 1) // 2, 1)).tolist(),
+    }
+
+
+@pytest.mark.parametrize("kernel", ["LINEAR", "POLY", "RBF", "SIGMOID"])
+@pytest.mark.parametrize("one_class", [0, 1])
+def test_support_vector_regression(kernel: str, one_class: int) -> None:
+    attrs = _vectors(1) | {"n_supports": 3, "kernel_type": kernel, "one_class": one_class}
+    _check("SVMRegressor", _f32(5, 4), version=1, **attrs)
+
+
+def test_support_vector_regression_without_vectors() -> None:
+    attrs = {"coefficients": [0.5, -1.0, 2.0, 0.1], "rho": [0.3], "kernel_params": [0.0] * 3}
+    _check("SVMRegressor", _f32(5, 4), version=1, **attrs)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 4])
+@pytest.mark.parametrize("kernel", ["LINEAR", "POLY", "RBF", "SIGMOID"])
+@pytest.mark.parametrize("strings", [False, True])
+def test_support_vector_classes(classes: int, kernel: str, strings: bool) -> None:
+    names = [f"c{i}" for i in range(classes)] if strings else [10 + i for i in range(classes)]
+    attrs = _vectors(classes) | {"kernel_type": kernel, "vectors_per_class": [3] * classes}
+    attrs["classlabels_strings" if strings else "classlabels_ints"] = names
+    _check("SVMClassifier", _f32(5, 4), 2, version=1, **attrs)
+
+
+@pytest.mark.parametrize("post", ["LOGISTIC", "SOFTMAX"])
+def test_support_vector_scores_are_transformed(post: str) -> None:
+    attrs = _vectors(3) | {"kernel_type": "RBF", "vectors_per_class": [3] * 3, "classlabels_ints": [0, 1, 2]}
+    _check("SVMClassifier", _f32(5, 4), 2, version=1, post_transform=post, **attrs)
+
+
+def test_support_vector_probabilities_of_two_classes() -> None:
+    attrs = _vectors(2) | {"kernel_type": "RBF", "vectors_per_class": [3, 3], "classlabels_ints": [0, 1]}
+    _check("SVMClassifier", _f32(5, 4), 2, version=1, prob_a=[-0.7], prob_b=[0.2], **attrs)
+
+
+def test_linear_classes_without_vectors() -> None:
+    attrs = {"coefficients": RNG.standard_normal(12).tolist(), "rho": [0.3, 0.1, 0.2], "classlabels_ints": [0, 1, 2]}
+    attrs["kernel_params"] = [0.0] * 3
+    _check("SVMClassifier", _f32(5, 4), 2, version=1, **attrs)

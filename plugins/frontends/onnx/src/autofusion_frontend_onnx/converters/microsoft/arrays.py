@@ -35,6 +35,20 @@ def arange(call: Call) -> list[Value]:
     return [call.emit("Range", start, limit, call.emit("Reshape", step, call.ints([])))]
 
 
+@converter("UnfoldTensor", domain=_MS)
+def unfold(call: Call) -> list[Value]:
+    """Windows of ``size`` along ``dim``, ``step`` apart, as a new last axis."""
+    x = call.operand(0)
+    axis, size, step = call.axis(call.attr("dim", -1), x), int(call.attr("size", 1)), int(call.attr("step", 1))
+    length = call.static_dim(x, axis)
+    if not 0 < size <= length or step < 1:
+        call.fail(f"windows of {size} elements, {step} apart, do not fit {length} elements")
+    places = np.arange(0, length - size + 1, step)[:, None] + np.arange(size)
+    windows = call.emit("Gather", x, call.const(places, I64, "places"), axis=axis)
+    order = [a for a in range(call.rank(x) + 1) if a != axis + 1]
+    return [call.emit("Transpose", windows, perm=[*order, axis + 1])]
+
+
 @converter("CDist", domain=_MS)
 def distances(call: Call) -> list[Value]:
     """Distances between all rows of [M, N] and of [K, N]."""
