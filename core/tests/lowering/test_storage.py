@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from autofusion.ir.types import TensorType
@@ -13,7 +15,7 @@ TYPE = TensorType(np.dtype(np.float32), (4,))
 
 def test_the_buffer_of_a_long_chain_is_found_also_after_it_moves() -> None:
     chain = [fresh(str(i), TYPE, PLAIN, bordered=False) for i in range(5000)]
-    for lower, upper in zip(chain, chain[1:], strict=False):
+    for lower, upper in itertools.pairwise(chain):
         upper.place(lower, lambda view: view)
         assert upper.root is chain[0].root
     below = fresh("below", TYPE, PLAIN, bordered=False)
