@@ -115,13 +115,19 @@ class Stored:
     parent: Stored | None = None
     derive: Callable[[TensorView], TensorView] | None = None
     _view: TensorView | None = field(default=None)
+    _owner: Stored | None = field(default=None)
+    """A tensor further down the chain of parents: chains of views may be thousands long, and are walked once."""
 
     @property
     def root(self) -> Root:
         """The buffer that this tensor lives in."""
+        passed: list[Stored] = []
         stored = self
-        while stored.parent is not None:
-            stored = stored.parent
+        while (below := stored._owner or stored.parent) is not None:
+            passed.append(stored)
+            stored = below
+        for each in passed[:-1]:
+            each._owner = stored
         assert stored.own_root is not None
         return stored.own_root
 

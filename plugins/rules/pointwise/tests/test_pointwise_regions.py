@@ -74,7 +74,41 @@ def test_values_that_others_need_end_a_region() -> None:
     assert not any(nodes[:2] == ["Exp", "Tanh"] for _, nodes in regions(made))
 
 
-def test_open_shapes_and_integers_do_not_fuse() -> None:
+def test_readers_of_the_same_value_are_one_region_of_several_results() -> None:
+    made = graph(
+        """graph @net(%x: f32[2, 3]) -> (y: f32[2, 3], z: f32[2, 3], e: f32[2, 3]) {
+          %0 = Tanh(%x)
+          %1 = Neg(%0)
+          %2 = Exp(%0)
+          return %1, %2, %2
+        }"""
+    )
+    assert ["Exp", "Neg", "Tanh"] in [sorted(nodes) for _, nodes in regions(made)]
+
+
+def test_a_region_whose_value_goes_out_and_comes_back_is_not_proposed() -> None:
+    made = graph(
+        """graph @net(%x: f32[3, 3], %w: f32[3, 3]) -> (y: f32[3, 3]) {
+          %0 = Tanh(%x)
+          %1 = Neg(%0)
+          %2 = MatMul(%1, %w)
+          %3 = Add(%2, %0)
+          return %3
+        }"""
+    )
+    assert not any({"Neg", "Add"} <= set(nodes) for _, nodes in regions(made))
+
+
+def test_what_many_operands_are_made_of_is_proposed_too() -> None:
+    names = [f"%x{i}: f32[2, 3]" for i in range(9)]
+    steps = "".join(f"  %r{i} = Relu(%x{i})\n  %n{i} = Neg(%r{i})\n" for i in range(9))
+    text = f"graph @net({', '.join(names)}) -> (y: f32[2, 3]) {{\n{steps}"
+    made = graph(text + f"  %s = Sum({', '.join(f'%n{i}' for i in range(9))})\n  return %s\n}}")
+    found = regions(made)
+    assert found.count(("Neg", ["Relu", "Neg"])) == 9 and max(len(nodes) for _, nodes in found) == 19
+
+
+def test_open_shapes_do_not_fuse_and_integers_do() -> None:
     made = graph(
         """graph @net(%x: f32[N, 3], %i: i64[3]) -> (y: f32[N, 3], j: i64[3]) {
           %0 = Neg(%x)
@@ -84,7 +118,7 @@ def test_open_shapes_and_integers_do_not_fuse() -> None:
           return %1, %3
         }"""
     )
-    assert regions(made) == []
+    assert regions(made) == [("Abs", ["Neg", "Abs"])]
 
 
 def test_truth_values_are_part_of_a_region() -> None:

@@ -21,6 +21,7 @@ from autofusion_kernels_cpu.pointwise.kernel import (
     VECTOR,
     Structure,
     build,
+    numbers_of,
     operand_names,
 )
 from autofusion_kernels_cpu.pointwise.problem import Pointwise
@@ -71,7 +72,10 @@ def bind(
     streaming = not block and len(axes) == 1 and nbytes >= context.target.l3_bytes and all(map(_streamable, outputs))
     structure = Structure(tuple(str(k) for k in kinds[: len(region.leaves)]), whole=bool(block), streaming=streaming)
     params, outer = cut_rows(axes, [max(block, 1) if k == VECTOR else int(k == SPREAD) for k in kinds], workers)
-    buffers = dict(zip(operand_names(region), sources, strict=True))
+    buffers: dict[str, Source] = dict(zip(operand_names(region), sources, strict=True))
+    numbers = numbers_of(region)
+    if numbers:
+        buffers["numbers"] = np.array([v.const for v in numbers], np.float32).reshape(-1)
     rows = nest.row_parameters(outer, len(sources), workers)
     return NativeKernel((build(region, structure, isa).step(buffers, params, rows, workers=workers),))
 

@@ -7,23 +7,27 @@ In the code are the region, the element types, and how each operand moves along 
 - ``table``: all of it, at computed places.
 
 Whatever only depends on operands that stay the same along a row is computed once a row. Sizes, strides and the number
-of axes are parameters.
+of axes are parameters, and so are numbers in the region that only take part in arithmetic: one kernel for all of them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
+from autofusion.ir.graph import Node
 from autofusion.ir.graph import Value as GraphValue
 from autofusion_kernels_cpu.codegen import elements, nest
 from autofusion_kernels_cpu.codegen.builder import Function
 from autofusion_kernels_cpu.codegen.isa import Isa
-from autofusion_kernels_cpu.codegen.pointwise_ops import evaluate
+from autofusion_kernels_cpu.codegen.pointwise_ops import evaluate, scalar_constant
 from autofusion_kernels_cpu.codegen.region import Leaf, Region
-from autofusion_kernels_cpu.codegen.values import Operandish, Value
+from autofusion_kernels_cpu.codegen.values import F32, Operandish, Value
 from autofusion_kernels_cpu.native.kernel import Kernel, structure_text
 
 VECTOR, SCALAR, LANES, SPREAD, TABLE = "vector", "scalar", "lanes", "spread", "table"
@@ -43,17 +47,41 @@ class Structure:
     streaming: bool = False
 
 
+_ARITHMETIC = frozenset("Add Div Equal Greater GreaterOrEqual Less LessOrEqual Max Min Mul Sub Sum Where".split())
+"""Operators whose code is the same whatever number they have as an operand."""
+
+
+def numbers_of(region: Region) -> list[GraphValue]:
+    """The float32 numbers that are read from memory; any other constant of one element is in the code."""
+    readers: dict[GraphValue, list[Node]] = {}
+    leaves = {leaf.value for leaf in region.leaves}
+    for node in region.nodes:
+        for value in node.inputs:
+            if value is not None and value not in leaves and scalar_constant(value) and value.dtype == np.float32:
+                readers.setdefault(value, []).append(node)
+    return [v for v, nodes in readers.items() if all(_is_any_number(n, v) for n in nodes)]
+
+
+def _is_any_number(node: Node, value: GraphValue) -> bool:
+    if node.op == "Div" and value is node.inputs[1]:
+        assert value.const is not None
+        return abs(math.frexp(value.const.item())[0]) != 0.5  # a division by a power of two is a multiplication
+    return node.op in _ARITHMETIC
+
+
 PARAMETERS = ("inner", "limit", "step")
 """Length, limit and step of rows; those of ``nest.rows`` follow."""
 
 
 def build(region: Region, structure: Structure, isa: Isa) -> Kernel:
-    """Buffers: leaves, results."""
+    """Buffers: leaves, results, and ``numbers`` where the region has some."""
+    numbers = numbers_of(region)
+    signature = region.signature({value: f"c{i}" for i, value in enumerate(numbers)})
     return Kernel(
         "pointwise",
         isa,
-        structure_text(region.signature(), [v.tensor.dtype for v in region.results], structure),
-        tuple(operand_names(region)),
+        structure_text(signature, [v.tensor.dtype for v in region.results], structure),
+        (*operand_names(region), *(["numbers"] if numbers else [])),
         PARAMETERS,
         partial(_emit, region=region, structure=structure),
     )
@@ -67,15 +95,23 @@ def operand_names(region: Region) -> list[str]:
 def _emit(f: Function, region: Region, structure: Structure) -> None:
     dtypes = [leaf.dtype for leaf in region.leaves] + [value.tensor.dtype for value in region.results]
     pointers = [f.buffer[n] for n in operand_names(region)]
+    numbers = {v: f.broadcast(f.buffer["numbers"], i, F32, f.lanes) for i, v in enumerate(numbers_of(region))}
     with nest.rows(f, pointers, [elements.memory_type(d) for d in dtypes]) as row:
         # The last piece of a row that was cut into pieces is shorter.
         length = f.min(f.param["inner"], f.param["limit"] - row.index * f.param["step"])
-        _row(f, region, structure, row.pointers, length)
+        _row(f, region, structure, row.pointers, length, numbers)
 
 
-def _row(f: Function, region: Region, structure: Structure, pointers: tuple[Value, ...], length: Value) -> None:
+def _row(
+    f: Function,
+    region: Region,
+    structure: Structure,
+    pointers: tuple[Value, ...],
+    length: Value,
+    numbers: dict[GraphValue, Value],
+) -> None:
     leaves = list(zip(region.leaves, structure.kinds, pointers, strict=False))
-    fixed: dict[GraphValue, Value] = {}
+    fixed = dict(numbers)
     for leaf, kind, pointer in leaves:
         if kind in FIXED:
             fixed[leaf.value] = _load(f, leaf, kind, pointer, 0, None)

@@ -1,0 +1,36 @@
+"""Numbers in pointwise regions: parameters of one kernel, unless the code depends on them."""
+
+from __future__ import annotations
+
+from autofusion.ir.infer import infer_graph
+from autofusion.ir.text import from_text
+from autofusion_kernels_cpu.codegen.isa import isa_of
+from autofusion_kernels_cpu.codegen.region import Region, make_region
+from autofusion_kernels_cpu.pointwise.kernel import Structure, build
+from plugins.kernels.cpu.tests.kernel_harness import target_for
+from plugins.kernels.cpu.tests.native_support import RUNNABLE
+
+
+def structure(number: float, op: str) -> str:
+    made = from_text(
+        f"""graph @net(%x: f32[6]) -> (y: f32[6]) {{
+          %c = constant dense<{number}> : f32[]
+          %0 = {op}(%x, %c)
+          %1 = Neg(%0)
+          return %1
+        }}"""
+    )
+    infer_graph(made)
+    region = make_region(made.nodes[0], made.nodes, {made.inputs[0]: 0}, made.outputs)
+    assert isinstance(region, Region)
+    return build(region, Structure(("vector",)), isa_of(target_for(RUNNABLE[0]))).structure
+
+
+def test_numbers_of_arithmetic_are_parameters() -> None:
+    for op in ("Add", "Div", "Max", "Mul"):
+        assert structure(0.3, op) == structure(0.7, op)
+
+
+def test_numbers_that_change_the_code_are_in_it() -> None:
+    assert structure(0.3, "Div") != structure(2.0, "Div")
+    assert structure(2.0, "Pow") != structure(3.0, "Pow")
