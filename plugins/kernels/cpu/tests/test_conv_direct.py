@@ -10,8 +10,9 @@ import pytest
 
 from autofusion.ir.types import TensorType, of_array
 from autofusion.kernels import Refusal
-from autofusion_kernels_cpu.conv import image, offers
+from autofusion_kernels_cpu.conv import image
 from autofusion_kernels_cpu.conv.geometry import geometry_of
+from autofusion_kernels_cpu.conv.offers import offers
 from autofusion_kernels_cpu.conv.problem import conv_of
 from autofusion_kernels_cpu.conv.weights import FilterGroup, pack_blocked, padded_vector
 from plugins.kernels.cpu.tests.conv_support import TOLERANCE, conv, conv_transpose, operands

@@ -131,12 +131,13 @@ _C = var("c", where=is_parameter)
 def _folds(node: Node) -> bool:
     """True if one operand is a parameter and the other comes from a layer, or from the bias of a product."""
     return any(v is not None and is_parameter(v) for v in node.inputs) and any(
-        v is not None and v.producer is not None and (_is_layer(v.producer) or _is_bias(v.producer)) for v in node.inputs
+        v is not None and v.producer is not None and (_is_layer(v.producer) or _is_bias(v.producer))
+        for v in node.inputs
     )
 
 
 def _is_layer(node: Node) -> bool:
-    """False for a product of two computed values as well: it has no weight, and nothing is there to tell."""
+    """False for a product of two computed values too: it has no weight, and nothing is there to tell."""
     if node.op not in LINEAR:
         return False
     weight = node.operand(1)
