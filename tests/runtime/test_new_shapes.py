@@ -20,6 +20,7 @@ from autofusion.ir.text import from_text
 from autofusion.ir.types import TensorType
 from autofusion.runtime.classes import representative, round_size
 from autofusion.runtime.session import Session
+from autofusion.tools import explain
 from tests.support.open_sizes import compiled, network, picture, pictures
 
 RNG = np.random.default_rng(11)
@@ -97,7 +98,10 @@ def test_near_sizes_share_decisions_and_say_for_which_they_were_made(path: Path)
         session(picture((1, 3, 20, width)))
     counted = session.statistics()
     assert (counted.plans, counted.replays, counted.full) == (7, 7, 1)
-    assert session.ledger.decided == ["decided for 'x' f32[1, 3, 20, 40] and taken over for near sizes"]
+    said = "decided for 'x' f32[1, 3, 20, 40] and taken over for near sizes"
+    assert session.ledger.decided == [said]
+    assert f"sizes: {said}" in explain.whole(session)
+    assert explain.as_data(session)["sizes"] == [said]
     session(picture((1, 3, 20, 40)))
     assert session.ledger.decided == []
 
