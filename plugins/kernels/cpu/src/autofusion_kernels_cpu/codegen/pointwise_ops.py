@@ -23,7 +23,7 @@ from autofusion.ir.operators import attribute
 from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.codegen import elements, vmath
 from autofusion_kernels_cpu.codegen.builder import Function
-from autofusion_kernels_cpu.codegen.values import F32, I1, I32, Operandish, Value
+from autofusion_kernels_cpu.codegen.values import F32, I1, I8, I32, Operandish, Value
 
 Emitter = Callable[[Function, Node, Sequence[Value | None]], Value]
 
@@ -329,7 +329,19 @@ def _look_up(f: Function, node: Node, x: Sequence[Value | None]) -> Value:
     """Elements of a table, whose address comes in place of its data, at indices of all bytes, signed or not."""
     table, index = x
     assert table is not None and index is not None
-    return f.gather(table, index & 255, elements.memory_type(node.output.tensor.dtype))
+    lanes, whole = index.type.lanes, 64
+    if not lanes or "+avx512vbmi" not in f.isa.features.split(","):
+        return f.gather(table, index & 255, elements.memory_type(node.output.tensor.dtype))
+    parts = [f.load(table, start, I8.of(whole)) for start in range(0, 256, whole)]
+    at = f.shuffle(f.convert(index, I8), None, [*range(lanes), *[-1] * (whole - lanes)])
+    low, high = (_of_two(f, parts[i], at, parts[i + 1]) for i in (0, 2))
+    return f.shuffle(f.select(at < 0, high, low), None, range(lanes))
+
+
+def _of_two(f: Function, a: Value, at: Value, b: Value) -> Value:
+    """Bytes of two vectors, chosen by the low seven bits of ``at``."""
+    f.declare(f"{a.type} @llvm.x86.avx512.vpermi2var.qi.512({a.type}, {a.type}, {a.type})")
+    return f.emit(f"call {a.type} @llvm.x86.avx512.vpermi2var.qi.512({a!r}, {at!r}, {b!r})", a.type)
 
 
 def _not(f: Function, x: Value) -> Value:
