@@ -6,7 +6,7 @@ constants, so that rules and kernels only ever see static shapes, and a dynamic 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 
 import numpy as np
 
@@ -76,7 +76,7 @@ def fold(
     if node.op == "If" and _inline_if(graph, node, evaluate, budget, unfolded, trace):
         return
     if node.op in _LOOPS:
-        node = _with_constant_captures(graph, node)
+        node = _with_constant_captures(graph, node, trace.varying if trace is not None else ())
     stated = [value.type for value in node.outputs]
     infer_node(node, bodies=True, keep_bodies=True)
     if node.op in unfolded and all(
@@ -100,14 +100,16 @@ def fold(
 _LOOPS = ("Loop", "Scan")
 
 
-def _with_constant_captures(graph: Graph, node: Node) -> Node:
-    """The node with captures that are constant as constants of its body, where kernels can see their data."""
+def _with_constant_captures(graph: Graph, node: Node, varying: Container[Value]) -> Node:
+    """The node with captures that are constant, for all sizes, as constants of its body, where kernels can see their
+    data.
+    """
     count, body = int(node.attr("captures", 0)), node.attrs.get("body")
     first = len(node.inputs) - count
     known = {
         i: v.const
         for i, v in enumerate(node.inputs)
-        if i >= first and v is not None and v.const is not None and v.const.dtype.kind != "O"
+        if i >= first and v is not None and v.const is not None and v.const.dtype.kind != "O" and v not in varying
     }
     if not known or not isinstance(body, Graph):
         return node

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from autofusion.kernels import Refusal
-from autofusion_kernels_cpu import integer, integer_conv, pointwise
 from autofusion_kernels_cpu.codegen.isa import ISAS
+from autofusion_kernels_cpu.integer.offers import offers as integer_offers
+from autofusion_kernels_cpu.integer_conv.offers import offers as conv_offers
 from autofusion_kernels_cpu.native.jit import jit
 from autofusion_kernels_cpu.pointwise.kernel import TABLE, VECTOR, Structure, build
+from autofusion_kernels_cpu.pointwise.offers import offers as pointwise_offers
 from autofusion_kernels_cpu.pointwise.problem import pointwise_of
 from plugins.kernels.cpu.tests.fused_nodes import fused
 from plugins.kernels.cpu.tests.kernel_harness import check_node, target_for
@@ -36,7 +38,7 @@ def test_regions(shape, one, other, isa):
     arrays = [x, TABLE_DATA.view(other)]
     for constants in ((), (1,)):
         node = fused("pointwise", looked_up, arrays, constants)
-        check_node(pointwise.offers, node, arrays, isa=isa, threads=2, expected=[arrays[1][x.view(U8)]])
+        check_node(pointwise_offers, node, arrays, isa=isa, threads=2, expected=[arrays[1][x.view(U8)]])
 
 
 @every_isa
@@ -48,7 +50,7 @@ def test_a_table_beside_arithmetic(isa):
         first = g("DequantizeLinear", looked_up(g, x, table), 0.1, g.constant(3, U8))
         return g("QuantizeLinear", g("Add", first, g("DequantizeLinear", y, 0.2)), 0.15, g.constant(-7, S8))
 
-    check_node(pointwise.offers, fused("pointwise", layer, [x, y, TABLE_DATA]), [x, y, TABLE_DATA], isa=isa)
+    check_node(pointwise_offers, fused("pointwise", layer, [x, y, TABLE_DATA]), [x, y, TABLE_DATA], isa=isa)
 
 
 @every_isa
@@ -62,14 +64,14 @@ def test_epilogues(isa):
         return looked_up(g, g("QuantizeLinear", real, 0.25, g.constant(9, U8)), table)
 
     arrays = [x, w, TABLE_DATA]
-    check_node(integer_conv.offers, fused("integer_conv", layer, arrays, [1]), arrays, isa=isa, threads=2)
+    check_node(conv_offers, fused("integer_conv", layer, arrays, [1]), arrays, isa=isa, threads=2)
     arrays = [x.reshape(42, 20), np.ascontiguousarray(w.reshape(35, 20).T), TABLE_DATA]
-    check_node(integer.offers, fused("integer_matmul", layer, arrays, [1]), arrays, isa=isa, threads=2)
+    check_node(integer_offers, fused("integer_matmul", layer, arrays, [1]), arrays, isa=isa, threads=2)
 
 
 def test_other_gathers_are_refused():
     node = fused("pointwise", looked_up, [np.zeros(5, U8), np.zeros(255, U8)])
-    answer = pointwise.offers(node, target_for(RUNNABLE[0]))
+    answer = pointwise_offers(node, target_for(RUNNABLE[0]))
     assert isinstance(answer, Refusal) and "tables of 256" in answer.reason
 
 
