@@ -70,3 +70,47 @@ def test_quantised_products_are_the_same_integers(level: str, tmp_path: Path) ->
     inputs = {"a": rng.integers(0, 256, (64, 200)).astype(np.uint8)}
     got = af.compile(path, level=level, threads=2).run(inputs)["z"]
     np.testing.assert_array_equal(got, unoptimised(path, inputs)["z"])
+
+
+def _save_blocked(path: Path, rng: np.random.Generator, kind: str) -> np.ndarray:
+    """A MatMul of ``x`` [5, 64] by 4-bit weights with a scale for each 32 of a column; returns the weights."""
+    import ml_dtypes
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    low, high = (-8, 8) if kind == "int4" else (0, 16)
+    weights, scales = rng.integers(low, high, (64, 24)), (rng.random((2, 24)) / 10).astype(np.float32)
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s"], ["wd"], axis=0, block_size=32),
+        helper.make_node("MatMul", ["x", "wd"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [5, 64]), ("y", [5, 24]))]
+    small = weights.astype(getattr(ml_dtypes, kind))
+    data = [numpy_helper.from_array(small, "w"), numpy_helper.from_array(scales, "s")]
+    graph = helper.make_graph(nodes, "blocked", ends[:1], ends[1:], data)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), str(path))
+    return weights * np.repeat(scales, 32, axis=0)
+
+
+@pytest.mark.parametrize("kind", ["int4", "uint4"])
+def test_weights_of_four_bits_are_dequantised_ahead(kind: str, tmp_path: Path) -> None:
+    rng, path = np.random.default_rng(2), tmp_path / "blocked.onnx"
+    weights = _save_blocked(path, rng, kind)
+    x = rng.standard_normal((5, 64)).astype(np.float32)
+    session = af.compile(path, threads=2)
+    np.testing.assert_allclose(session.run({"x": x})["y"], x @ weights, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["qdq", "qdq_u8u8", "qoperator"])
+def test_resnet(recipe: str, tmp_path: Path) -> None:
+    """Level full against onnxruntime unoptimised: the same integers, but where float32 rounds a sum otherwise."""
+    from tests.zoo import zoo
+    from tests.zoo.quantised import save_quantised
+
+    inputs = zoo.inputs("resnet18")
+    path = save_quantised(zoo.model_path("resnet18"), tmp_path / "resnet.onnx", recipe, inputs)
+    expected, got = unoptimised(path, inputs)["logits"], af.compile(path, threads=2).run(inputs)["logits"]
+    largest, relative = errors(got, expected)
+    assert largest < OVER_RANGE and relative < 0.05, (largest, relative)
+    assert recipe != "qoperator" or largest == 0

@@ -12,7 +12,7 @@ from autofusion_rules_quantised.scales import real_of
 def _rewrite(match: Match, builder: Builder) -> Sequence[Value] | Refusal:
     data = real_of(match.root)
     if data is None:
-        return Refusal(f"{match.root.label}: it is not of integers, or its scale is not constant", match.root)
+        return Refusal(f"{match.root.label}: its scale or its zero point is not constant", match.root)
     return [builder.constant(data, name=match.root.output.name)]
 
 
@@ -25,7 +25,7 @@ RULE = RewriteRule(
 
     Before: %y = Conv(%x, DequantizeLinear(%w, %scale, %zero))
     After:  %y = Conv(%x, (%w - %zero) * %scale)
-    Refuses when: the scale or the zero point is computed; it is not of integers.
+    Refuses when: the scale or the zero point is computed.
     """,
     portable=False,
 )

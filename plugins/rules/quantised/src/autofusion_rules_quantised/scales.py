@@ -88,12 +88,10 @@ def equal_scales(a: Node, b: Node) -> bool:
 
 
 def real_of(node: Node) -> np.ndarray | None:
-    """What a DequantizeLinear of constant integers makes, as the operator computes it; None if something is not
-    constant.
-    """
+    """What a DequantizeLinear of constants makes, as the operator computes it; None if something is not constant."""
     x, scale = (None if v is None else v.const for v in node.inputs[:2])
     zero = None if x is None else zero_of(node.operand(2), x.dtype)
-    if x is None or scale is None or zero is None or node.inputs[0].dtype.kind not in "iu":  # type: ignore[union-attr]
+    if x is None or scale is None or zero is None or node.output.dtype is None:
         return None
     numbers = x.astype(np.float64) - _along(node, x, zero)
     return np.asarray((numbers * _along(node, x, scale)).astype(node.output.dtype))
