@@ -10,8 +10,9 @@ import pytest
 
 from autofusion.ir.types import TensorType, of_array
 from autofusion.kernels import Refusal
-from autofusion_kernels_cpu.conv import image, offers
+from autofusion_kernels_cpu.conv import image
 from autofusion_kernels_cpu.conv.geometry import geometry_of
+from autofusion_kernels_cpu.conv.offers import offers
 from autofusion_kernels_cpu.conv.problem import conv_of
 from autofusion_kernels_cpu.conv.weights import FilterGroup, pack_blocked, padded_vector
 from plugins.kernels.cpu.tests.conv_support import TOLERANCE, conv, conv_transpose, operands
@@ -102,6 +103,10 @@ def test_plain_image(isa, kernel, stride, dilation, filters):
     run(isa, (2, 3, 33, 31), filters, (kernel, kernel), threads=2, expect="conv.image", **attrs)
     attrs["pads"] = [0, 0, 0, 0]
     run(isa, (2, 3, 33, 31), filters, (kernel, kernel), threads=2, expect="conv.planar", **attrs)
+
+
+def test_one_line_of_an_image_for_two_threads():
+    run(RUNNABLE[0], (1, 1, 15000), 4, (60,), threads=2, expect="conv.image", pads=[29, 30])
 
 
 @pytest.mark.parametrize("isa", RUNNABLE)

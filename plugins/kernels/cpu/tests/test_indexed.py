@@ -7,7 +7,7 @@ import pytest
 
 from autofusion.ir.types import of_array
 from autofusion.kernels import InputError, Refusal
-from autofusion_kernels_cpu.indexed import offers
+from autofusion_kernels_cpu.indexed.offers import offers
 from plugins.kernels.cpu.tests.kernel_harness import check, make_node, target_for
 from plugins.kernels.cpu.tests.native_support import RUNNABLE
 

@@ -11,9 +11,10 @@ from autofusion.ir.infer import infer_node
 from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.codegen.epilogue import Epilogue
 from autofusion_kernels_cpu.codegen.isa import ISAS
-from autofusion_kernels_cpu.integer import kernel, offers, operand, quantise
+from autofusion_kernels_cpu.integer import kernel, operand, quantise
 from autofusion_kernels_cpu.integer.bind import bind
 from autofusion_kernels_cpu.integer.form import Form, form_for
+from autofusion_kernels_cpu.integer.offers import offers
 from autofusion_kernels_cpu.integer.problem import integer_product_of
 from autofusion_kernels_cpu.matmul.tile import choose_rows
 from autofusion_kernels_cpu.native.jit import jit

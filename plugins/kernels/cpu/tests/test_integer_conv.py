@@ -14,8 +14,9 @@ from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.codegen.epilogue import Epilogue
 from autofusion_kernels_cpu.codegen.isa import ISAS
 from autofusion_kernels_cpu.integer.form import Form, form_for
-from autofusion_kernels_cpu.integer_conv import image, kernel, offers
+from autofusion_kernels_cpu.integer_conv import image, kernel
 from autofusion_kernels_cpu.integer_conv.bind import Way, bind
+from autofusion_kernels_cpu.integer_conv.offers import offers
 from autofusion_kernels_cpu.integer_conv.problem import integer_conv_of
 from autofusion_kernels_cpu.integer_conv.schedule import choose_tile
 from autofusion_kernels_cpu.native.jit import jit

@@ -10,7 +10,8 @@ import pytest
 
 from autofusion.ir.infer import infer_node
 from autofusion.kernels import Refusal
-from autofusion_kernels_cpu.pointwise import OPERATORS, offers
+from autofusion_kernels_cpu.pointwise import OPERATORS
+from autofusion_kernels_cpu.pointwise.offers import offers
 from plugins.kernels.cpu.tests.fused_nodes import fused
 from plugins.kernels.cpu.tests.kernel_harness import check, check_node, make_node, target_for
 from plugins.kernels.cpu.tests.native_support import RUNNABLE

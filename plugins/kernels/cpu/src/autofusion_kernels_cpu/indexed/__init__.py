@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from autofusion_kernels_cpu.indexed.offers import OFFERS, offers
+OPERATORS = (
+    "CumProd",
+    "CumSum",
+    "GatherElements",
+    "MaxUnpool",
+    "ReverseSequence",
+    "RotaryEmbedding",
+    "Scatter",
+    "ScatterElements",
+    "ScatterND",
+    "TensorScatter",
+    "Trilu",
+)
 
-OPERATORS = tuple(OFFERS)
-
-__all__ = ["OPERATORS", "offers"]
+__all__ = ["OPERATORS"]
