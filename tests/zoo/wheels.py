@@ -25,6 +25,12 @@ SIZES = {
     "topo_dynamic_axes_1": 4, "psds_dynamic_axes_1": 4, "autocorr_dynamic_axes_1": 4,
 }  # fmt: skip
 """Of symbolic dims; the first axis is 1 and others are tried in turn where nothing is stated."""
+TYPES = {
+    "tensor(float)": np.float32,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(bool)": np.bool_,
+}
 GUESSES = (1, 64, 160, 512, 16000, 224, 32)
 FED: dict[str, Any] = {"sr": np.array(16000), "edge_index": (0, NODES), "k": np.array(3), "batch": (0, 1)}
 """Inputs by name: a value, or the range of integers."""
@@ -81,7 +87,7 @@ def _feed(given: Any, guess: int) -> np.ndarray:
     rng = np.random.default_rng(0)
     shape = [d if isinstance(d, int) and d > 0 else SIZES.get(d, guess if k else 1) for k, d in enumerate(given.shape)]
     known = FED.get(given.name)
-    dtype = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32}[given.type]
+    dtype = TYPES[given.type]
     if isinstance(known, np.ndarray):
         return known.astype(dtype).reshape(shape)
     if dtype is not np.float32:
