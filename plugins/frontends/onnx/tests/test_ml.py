@@ -222,8 +222,21 @@ def test_support_vector_scores_are_transformed(post: str) -> None:
 
 
 def test_support_vector_probabilities_of_two_classes() -> None:
+    x = _f32(5, 4)
     attrs = _vectors(2) | {"kernel_type": "RBF", "vectors_per_class": [3, 3], "classlabels_ints": [0, 1]}
-    _check("SVMClassifier", _f32(5, 4), 2, version=1, prob_a=[-0.7], prob_b=[0.2], **attrs)
+    node = helper.make_node(
+        "SVMClassifier", ["x"], ["y", "z"], domain="ai.onnx.ml", prob_a=[-0.7], prob_b=[0.2], **attrs
+    )
+    source = model([node], {"x": x}, ["y", "z"], domains={"ai.onnx.ml": 1}, opset=19)
+    label, chances = run(load(source), {"x": x})
+    expected_label, expected = ort(source, {"x": x})
+    vectors = np.reshape(attrs["support_vectors"], (6, 4))
+    kernels = np.exp(-0.3 * np.square(x[:, None] - vectors).sum(-1))
+    decision = kernels @ np.array(attrs["coefficients"]) + attrs["rho"][0]
+    exact = 1 / (1 + np.exp(decision * -0.7 + 0.2))
+    np.testing.assert_allclose(chances, np.stack([exact, 1 - exact], 1), 1e-5, 1e-6)
+    np.testing.assert_array_equal(label, expected_label)
+    np.testing.assert_allclose(chances, expected, atol=2.5e-3)  # it stops its iteration there
 
 
 def test_linear_classes_without_vectors() -> None:

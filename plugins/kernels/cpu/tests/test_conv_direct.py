@@ -105,6 +105,10 @@ def test_plain_image(isa, kernel, stride, dilation, filters):
     run(isa, (2, 3, 33, 31), filters, (kernel, kernel), threads=2, expect="conv.planar", **attrs)
 
 
+def test_one_line_of_an_image_for_two_threads():
+    run(RUNNABLE[0], (1, 1, 15000), 4, (60,), threads=2, expect="conv.image", pads=[29, 30])
+
+
 @pytest.mark.parametrize("isa", RUNNABLE)
 @pytest.mark.parametrize("pads", [[1, 1, 1, 1], [0, 3, 4, 0], [5, 0, 0, 18], [0, 16, 0, 0]])
 @pytest.mark.parametrize("width", [1, 15, 16, 40])

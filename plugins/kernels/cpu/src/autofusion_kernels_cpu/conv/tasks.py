@@ -117,7 +117,8 @@ def staged_task_data(
     made = []
     for thread in range(int(parts[-1]) + 1):
         own = pieces[parts == thread]
-        tasks = writer.tasks(spans, own, True).reshape(len(own), len(groups), -1)
+        tasks = writer.tasks(spans, own, True)
+        tasks = tasks.reshape(len(own), len(groups), tasks.shape[-1])  # a thread may have no plane
         # The lines are copied before the first group.
         tasks[:, 1:, writer.column["stage_count"]] = 0
         made.append(tasks.reshape(-1, tasks.shape[-1]))
