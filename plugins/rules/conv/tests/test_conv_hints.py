@@ -75,3 +75,18 @@ def test_sizes_that_would_let_an_operand_join(shape: tuple[int, ...], hint: str)
     anchor = next(n for n in graph.nodes if n.op == "Conv")
     hints = [r.hint for r in ACTIVATION.grow(anchor) if hasattr(r, "hint")]
     assert hints == ([hint] if hint else [])
+
+
+def test_a_product_of_computed_values_is_not_told_of_and_one_by_an_overridable_weight_is() -> None:
+    def scaled(default: np.ndarray | None) -> Graph:
+        graph, x = started()
+        other = graph.add_input("k", TensorType(F32, (6, 6)), default)
+        product = graph.node("MatMul", [x, other], name="p").output
+        graph.add_output(graph.node("Mul", [product, graph.constant(np.float32(0.5), "s")], name="m").output)
+        return graph
+
+    graph = scaled(None)
+    infer_graph(graph)
+    _, ledger = prepare(graph, [PACK], Options())
+    assert list(ledger.of(Verdict.ILLEGAL)) == []
+    assert "'k'" in refused(scaled(np.ones((6, 6), np.float32)), "conv.fold_scale").reason

@@ -130,15 +130,24 @@ _C = var("c", where=is_parameter)
 
 def _folds(node: Node) -> bool:
     """True if one operand is a parameter and the other comes from a layer, or from the bias of a product."""
-    return any(v is not None and is_parameter(v) for v in node.inputs) and any(
-        v is not None and v.producer is not None and (v.producer.op in LINEAR or _is_bias(v.producer))
-        for v in node.inputs
-    )
+    made = [v.producer for v in node.inputs if v is not None and v.producer is not None]
+    if not any(_is_layer(producer) or _is_bias(producer) for producer in made):
+        return False
+    return any(v is not None and is_parameter(v) for v in node.inputs)
+
+
+def _is_layer(node: Node) -> bool:
+    """False for a product of two computed values as well: it has no weight, and nothing is there to tell."""
+    if node.op not in LINEAR:
+        return False
+    weight = node.operand(1)
+    return node.op != "MatMul" or (weight is not None and (weight.const is not None or weight.default is not None))
 
 
 def _is_bias(node: Node) -> bool:
     return node.op == "Add" and any(
-        v is not None and v.producer is not None and v.producer.op == "MatMul" for v in node.inputs
+        v is not None and v.producer is not None and v.producer.op == "MatMul" and _is_layer(v.producer)
+        for v in node.inputs
     )
 
 
