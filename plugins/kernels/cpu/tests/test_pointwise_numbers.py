@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+import autofusion
 from autofusion.ir.infer import infer_graph
 from autofusion.ir.text import from_text
 from autofusion_kernels_cpu.codegen.isa import isa_of
@@ -34,3 +37,20 @@ def test_numbers_of_arithmetic_are_parameters() -> None:
 def test_numbers_that_change_the_code_are_in_it() -> None:
     assert structure(0.3, "Div") != structure(2.0, "Div")
     assert structure(2.0, "Pow") != structure(3.0, "Pow")
+
+
+def test_numbers_of_different_shapes_are_in_one_region() -> None:
+    made = from_text(
+        """graph @net(%x: f32[6]) -> (y: f32[6]) {
+          %a = constant dense<0.3> : f32[]
+          %b = constant dense<[0.7]> : f32[1]
+          %0 = Mul(%x, %a)
+          %1 = Add(%0, %b)
+          return %1
+        }"""
+    )
+    infer_graph(made)
+    session = autofusion.compile(made)
+    x = np.arange(6, dtype=np.float32)
+    assert [step.kernel for step in session.plan.steps] == ["cpu:pointwise.region"]
+    np.testing.assert_allclose(session.run({"x": x})["y"], x * np.float32(0.3) + np.float32(0.7), rtol=1e-6)

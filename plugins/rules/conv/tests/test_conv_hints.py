@@ -88,5 +88,5 @@ def test_a_product_of_computed_values_is_not_told_of_and_one_by_an_overridable_w
     graph = scaled(None)
     infer_graph(graph)
     _, ledger = prepare(graph, [PACK], Options())
-    assert ledger.of(Verdict.ILLEGAL) == []
+    assert list(ledger.of(Verdict.ILLEGAL)) == []
     assert "'k'" in refused(scaled(np.ones((6, 6), np.float32)), "conv.fold_scale").reason

@@ -130,10 +130,10 @@ _C = var("c", where=is_parameter)
 
 def _folds(node: Node) -> bool:
     """True if one operand is a parameter and the other comes from a layer, or from the bias of a product."""
-    return any(v is not None and is_parameter(v) for v in node.inputs) and any(
-        v is not None and v.producer is not None and (_is_layer(v.producer) or _is_bias(v.producer))
-        for v in node.inputs
-    )
+    made = [v.producer for v in node.inputs if v is not None and v.producer is not None]
+    if not any(_is_layer(producer) or _is_bias(producer) for producer in made):
+        return False
+    return any(v is not None and is_parameter(v) for v in node.inputs)
 
 
 def _is_layer(node: Node) -> bool:

@@ -75,7 +75,7 @@ def bind(
     buffers: dict[str, Source] = dict(zip(operand_names(region), sources, strict=True))
     numbers = numbers_of(region)
     if numbers:
-        buffers["numbers"] = np.array([v.const for v in numbers], np.float32).reshape(-1)
+        buffers["numbers"] = np.array([v.const.item() for v in numbers if v.const is not None], np.float32)
     rows = nest.row_parameters(outer, len(sources), workers)
     return NativeKernel((build(region, structure, isa).step(buffers, params, rows, workers=workers),))
 
