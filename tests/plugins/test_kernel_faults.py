@@ -251,6 +251,14 @@ class Slow(Pack):
     launch_seconds = 1e-9
 
 
+class SlowKind(Pack):
+    """Says of fused nodes that they take a second."""
+
+    def made(self, node: Node) -> Offer:
+        offer = super().made(node)
+        return dataclasses.replace(offer, seconds=1.0) if node.op == FUSED else offer
+
+
 class Blocked(Pack):
     """Uses channel blocks of four, and copies into them with the spatial axes transposed."""
 
@@ -305,6 +313,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
     "an offer of another type": (Changed(lambda offer: offer.kernel), "test_answers"),
     "negative time": (Changed(lambda offer: dataclasses.replace(offer, seconds=-1.0)), "test_answers"),
     "a hint far off": (Slow(), "test_hints"),
+    "a hint of a kind far off": (SlowKind(), "test_hints_of_kinds"),
     "a layout that it does not state": (
         Changed(lambda offer: dataclasses.replace(offer, outputs=(Operand(Layout(4)),))),
         "test_layouts",

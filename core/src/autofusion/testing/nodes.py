@@ -22,7 +22,7 @@ from autofusion.ir.types import TensorType, of_array
 from autofusion.plugins.registry import default_registry
 from autofusion.testing.apply import apply_rules
 from autofusion.testing.corpus import corpus
-from autofusion.testing.graphs import Rebuild, is_open
+from autofusion.testing.graphs import is_open
 from autofusion.testing.numbers import random_array, with_specials
 from autofusion.testing.patterns import graphs_of
 
@@ -297,65 +297,3 @@ def cases_in(folder: Path | str | None) -> list[NodeCase]:
                 raise ValueError(f"{path.name}: cases of kernels need sizes that are numbers")
             found += cases_of(graph)
     return found
-
-
-# ---- bodies that a kernel did not foresee ---------------------------------------------------------------------------
-
-
-class _Scaled(Rebuild):
-    def constant(self, value: Value) -> np.ndarray:
-        assert value.const is not None
-        return np.asarray(value.const * 3) if value.const.dtype.kind == "f" else value.const
-
-
-class _Swapped(Rebuild):
-    """Every occurrence of one operator becomes another."""
-
-    def __init__(self, old: str, new: str) -> None:
-        self._old, self._new = old, new
-
-    def of(self, graph: Graph) -> Graph | None:
-        copy = graph.copy()
-        for node in copy.nodes:
-            if node.op == self._old:
-                node.op = self._new
-        return super().of(copy)
-
-
-class _Longer(Rebuild):
-    """One more operator behind the result."""
-
-    def __init__(self, op: str) -> None:
-        self._op = op
-
-    def of(self, graph: Graph) -> Graph | None:
-        copy = graph.copy()
-        node = copy.node(self._op, [copy.outputs[0]], origin=("more",))
-        copy.set_output(0, node.output)
-        return super().of(copy)
-
-
-def unforeseen(case: NodeCase) -> Iterator[tuple[str, NodeCase]]:
-    """The fused node with bodies that mean something else: a kernel must run what the body says, or refuse it."""
-    body = case.node.body
-    changes: list[tuple[str, Rebuild]] = [("constants times 3", _Scaled())]
-    changes += [(f"{op} behind it", _Longer(op)) for op in ("Sin", "Round")]
-    for old, new in (("Relu", "Abs"), ("Add", "Sub"), ("Mul", "Max"), ("Sigmoid", "Cos"), ("ReduceSum", "ReduceMax")):
-        if any(node.op == old for node in body.nodes):
-            changes.append((f"{new} for {old}", _Swapped(old, new)))
-    for what, change in changes:
-        made = change.of(body)
-        if made is None or [v.type for v in made.outputs] != [v.type for v in body.outputs]:
-            continue
-        graph, values = Graph(case.node.name), {}
-        for value, data in zip(case.node.inputs, case.arrays, strict=True):
-            if value is not None and value not in values:
-                assert data is not None
-                constant = value.const is not None
-                values[value] = graph.constant(data) if constant else graph.add_input(value.name, value.type)
-        operands = [None if v is None else values[v] for v in case.node.inputs]
-        attrs = {**case.node.attrs, "body": made}
-        node = graph.node(FUSED, operands, attrs, outputs=[v.type for v in case.node.outputs], origin=case.node.origin)
-        for value in node.outputs:
-            graph.add_output(value)
-        yield what, NodeCase(node, case.arrays)

@@ -25,7 +25,9 @@ PER_ATTRIBUTE = 2
 """Values tried for each attribute of each node that can be run."""
 
 
-class _OtherAttribute(Rebuild):
+class OtherAttribute(Rebuild):
+    """Another value of one attribute of one node."""
+
     def __init__(self, wanted: Node, name: str, value: Any) -> None:
         self._wanted, self._name, self._value = wanted, name, value
 
@@ -33,7 +35,7 @@ class _OtherAttribute(Rebuild):
         return {**node.attrs, self._name: self._value} if node is self._wanted else dict(node.attrs)
 
 
-class _OtherData(Rebuild):
+class OtherData(Rebuild):
     """Other data, of any shape, for one constant."""
 
     def __init__(self, wanted: Value, data: np.ndarray) -> None:
@@ -72,7 +74,7 @@ def variants(graph: Graph) -> Iterator[Named]:
         for name, value in other_values(node):
             made = None
             if counts.get(name, 0) < PER_ATTRIBUTE:
-                made = _OtherAttribute(node, name, value).of(graph)
+                made = OtherAttribute(node, name, value).of(graph)
             if made is not None and runs(made):
                 counts[name] = counts.get(name, 0) + 1
                 yield f"with '{name}' of {node.label} {value}", made
@@ -93,7 +95,7 @@ def _other_operands(graph: Graph) -> Iterator[tuple[str, Rebuild]]:
         for data in _other_data(constant.const):
             yield (
                 f"'{constant.name}' {data.dtype.name}{list(data.shape)} {data.reshape(-1)[:8]}",
-                _OtherData(constant, data),
+                OtherData(constant, data),
             )
     for value in graph.inputs:
         shape = value.type.shape if isinstance(value.type, TensorType) else None
@@ -103,10 +105,8 @@ def _other_operands(graph: Graph) -> Iterator[tuple[str, Rebuild]]:
             yield f"'{value.name}' of shape {list(other)}", _OtherShape(value, other)
 
 
-def _other_data(data: np.ndarray) -> Iterator[np.ndarray]:
-    """Integers that say what a node does, one changed at a time; numbers that are no longer all the same or that
-    broadcast otherwise.
-    """
+def other_integers(data: np.ndarray) -> Iterator[np.ndarray]:
+    """Integers that say what a node does (axes, cuts, shapes), one changed at a time, and in the other order."""
     if data.dtype.kind in "iu" and 0 < data.size <= PARAMETER_ELEMENTS:
         flat, limits = data.reshape(-1), np.iinfo(data.dtype)
         for index in range(min(data.size, 4)):
@@ -117,6 +117,13 @@ def _other_data(data: np.ndarray) -> Iterator[np.ndarray]:
                     yield changed.reshape(data.shape)
         if data.size > 1:
             yield flat[::-1].reshape(data.shape).copy()
+
+
+def _other_data(data: np.ndarray) -> Iterator[np.ndarray]:
+    """Integers that say what a node does, one changed at a time; numbers that are no longer all the same or that
+    broadcast otherwise.
+    """
+    yield from other_integers(data)
     if data.dtype.kind == "f" and data.size:
         spread = np.linspace(0.5, 1.5, 4, dtype=np.float64)
         if data.size > 1:
