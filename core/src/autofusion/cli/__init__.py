@@ -159,6 +159,10 @@ def main() -> None:
     _keep_to_lock()
     quiet = _taken(("-q", "--quiet"))
     _log(_taken(("-v", "--verbose")))
+    if "--json" in sys.argv:
+        from autofusion.cli.options import keep_json_apart
+
+        keep_json_apart()
     try:
         with _status(quiet):
             cli(standalone_mode=False)

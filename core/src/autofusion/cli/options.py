@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import click
 
@@ -184,4 +185,16 @@ def echo_json(data: Any) -> None:
     """Print data as JSON, numbers of NumPy included; NaN and infinities as strings."""
     from autofusion.tools.provenance import dumps
 
-    click.echo(dumps(data, indent=2))
+    click.echo(dumps(data, indent=2), file=_json_stream)
+
+
+_json_stream: TextIO | None = None
+
+
+def keep_json_apart() -> None:
+    """What prints from here on, native code included, goes to the error stream; JSON alone is left for the output."""
+    global _json_stream
+    if _json_stream is None:
+        sys.stdout.flush()
+        _json_stream = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace")
+        os.dup2(2, 1)
