@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
@@ -191,10 +192,22 @@ def echo_json(data: Any) -> None:
 _json_stream: TextIO | None = None
 
 
-def keep_json_apart() -> None:
-    """What prints from here on, native code included, goes to the error stream; JSON alone is left for the output."""
+@contextlib.contextmanager
+def json_apart() -> Iterator[None]:
+    """What prints inside, native code included, goes to the error stream; JSON alone is left for the output."""
     global _json_stream
-    if _json_stream is None:
-        sys.stdout.flush()
-        _json_stream = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace")
+    out = sys.stdout
+    out.flush()
+    real = os.dup(1) if out is sys.__stdout__ else -1  # a stream that someone put in its place has no descriptor
+    _json_stream, sys.stdout = out, sys.stderr
+    if real >= 0:
+        _json_stream = os.fdopen(os.dup(real), "w", encoding="utf-8", errors="backslashreplace")
         os.dup2(2, 1)
+    try:
+        yield
+        _json_stream.flush()
+    finally:
+        sys.stdout, _json_stream = out, None
+        if real >= 0:
+            os.dup2(real, 1)
+            os.close(real)
