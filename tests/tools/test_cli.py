@@ -250,7 +250,7 @@ def test_run(cli: Callable[..., Ended], model: Path) -> None:
 
 
 def test_lists_as_json(cli: Callable[..., Ended]) -> None:
-    rules = {row["rule"] for row in cli("rules", "--json").data}
+    rules = {row["rule"] for row in cli("rules", "--json").data["rules"]}
     assert {"conv.epilogue", "conv.fold_batch_norm"} <= rules
     assert set(cli("switches", "--json").data) == rules
     assert "autofusion-kernels-cpu" in json.dumps(cli("plugins", "--json").data)

@@ -37,6 +37,16 @@ def test_nothing_differs_from_itself(full: Data) -> None:
     assert "nothing differs" in ledger_diff.lines(found)
 
 
+def test_another_kernel_of_a_node_that_nothing_fuses_is_a_difference(full: Data) -> None:
+    other = copy.deepcopy(full)
+    step = next(s for s in other["steps"] if not s["operator"].startswith("Fused:"))
+    step["kernel"] = "fast:other"
+    found = ledger_diff.diff(full, other)
+    assert not found.is_empty and found.same == 2
+    assert [c.fields["kernel"][1] for c in found.kernels] == ["fast:other"]
+    assert "other kernel (1):" in ledger_diff.lines(found)
+
+
 def test_everything_is_gained_from_level_off(full: Data) -> None:
     found = ledger_diff.diff(ledger(level="off"), full)
     assert sites(found.gained) == sites(ledger_diff.diff(full, ledger(level="off")).lost)

@@ -159,8 +159,13 @@ def main() -> None:
     _keep_to_lock()
     quiet = _taken(("-q", "--quiet"))
     _log(_taken(("-v", "--verbose")))
+    apart: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+    if "--json" in sys.argv:
+        from autofusion.cli.options import json_apart
+
+        apart = json_apart()
     try:
-        with _status(quiet):
+        with apart, _status(quiet):
             cli(standalone_mode=False)
     except click.ClickException as error:
         error.show()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import click
 
@@ -184,4 +186,28 @@ def echo_json(data: Any) -> None:
     """Print data as JSON, numbers of NumPy included; NaN and infinities as strings."""
     from autofusion.tools.provenance import dumps
 
-    click.echo(dumps(data, indent=2))
+    click.echo(dumps(data, indent=2), file=_json_stream)
+
+
+_json_stream: TextIO | None = None
+
+
+@contextlib.contextmanager
+def json_apart() -> Iterator[None]:
+    """What prints inside, native code included, goes to the error stream; JSON alone is left for the output."""
+    global _json_stream
+    out = sys.stdout
+    out.flush()
+    real = os.dup(1) if out is sys.__stdout__ else -1  # a stream that someone put in its place has no descriptor
+    _json_stream, sys.stdout = out, sys.stderr
+    if real >= 0:
+        _json_stream = os.fdopen(os.dup(real), "w", encoding="utf-8", errors="backslashreplace")
+        os.dup2(2, 1)
+    try:
+        yield
+        _json_stream.flush()
+    finally:
+        sys.stdout, _json_stream = out, None
+        if real >= 0:
+            os.dup2(real, 1)
+            os.close(real)

@@ -21,10 +21,11 @@ def command(all_overlaps: bool, as_json: bool) -> None:
     """
     from autofusion.cost.detect import detect
     from autofusion.fusion.overlaps import overlaps, unserved
+    from autofusion.plugins.discovery import unread
     from autofusion.plugins.registry import default_registry
 
     registry = default_registry()
-    records = registry.records
+    records = [*registry.records, *unread()]
     lock = registry.lock_file
     priorities: Any = lock.fusion.get("priorities") if lock is not None else None
     meeting = overlaps(registry.rule_packs, priorities)
@@ -34,6 +35,7 @@ def command(all_overlaps: bool, as_json: bool) -> None:
         fields = ("group", "name", "dist", "version", "status", "detail")
         echo_json(
             {
+                "format": 1,
                 "plugins": [{field: str(getattr(r, field)) for field in fields} for r in records],
                 "without_kernel": [
                     {"rule": m.rule, "kind": m.kind, "version": m.version, "reason": m.reason} for m in missing

@@ -59,7 +59,7 @@ def command(
         for pack, rule in found
     ]
     if as_json:
-        echo_json(data)
+        echo_json({"format": 1, "rules": data})
     elif name is not None:
         only = data[0]
         click.echo(
@@ -88,6 +88,6 @@ def _list_kinds(as_json: bool) -> None:
             {"kind": kind.name, "version": kind.version, "anchors": list(kind.anchors), "body": kind.body}
             for _, kind in sorted(found.items())
         ]
-        echo_json(rows)
+        echo_json({"format": 1, "kinds": rows})
     else:
         click.echo(table(found.values()), nl=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -61,6 +62,11 @@ class FusedKind:
                 continue
             return Refusal(f"a body of kind '{self.name}' has no place for {node.label} ({node.op})", node)
         return None
+
+    @property
+    def is_numbered(self) -> bool:
+        """True if the version is a number as 1 or 1.2."""
+        return re.fullmatch(r"\d+(\.\d+)?", self.version) is not None
 
     def runs(self, emitted: FusedKind) -> bool:
         """True if a kernel for this version of the kind runs what a rule emits: same major, no later minor."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from autofusion.kinds import FusedKind
+from autofusion.kinds import ANY_KIND, FusedKind
 from autofusion.rules.check import problems as rule_problems
 
 Check = Callable[[Any], bool]
@@ -84,6 +84,13 @@ def faults(group: str, returned: Any) -> list[str]:
             elif not check(getattr(item, attribute)):
                 value = type(getattr(item, attribute)).__name__
                 found.append(f"'{attribute}' of {label} is of type {value}, expected {_EXPECTED[check]}")
+    if not found and group == "autofusion.kernels":
+        found = [
+            f"'{item.name}' implements kind '{kind.name}' in version '{kind.version}', expected a number as 1 or 1.2"
+            for item in returned
+            for kind in item.kinds
+            if not (kind.is_numbered or kind is ANY_KIND)
+        ]
     if not found and group == "autofusion.rules":
         found = [problem for pack in returned for problem in rule_problems(pack)]
     return found

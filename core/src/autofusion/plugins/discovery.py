@@ -7,17 +7,20 @@ Only then the module is imported and its hooks are checked against the specifica
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 import importlib.metadata as metadata
 import os
 import re
+import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pluggy
 
 from autofusion._version import __version__
-from autofusion.errors import PluginError
+from autofusion.errors import PluginError, nearest
 from autofusion.faults import PLUGIN_FAULTS, require_own
 from autofusion.hooks import CONVERTER_GROUP, PROJECT
 from autofusion.plugins import hookspecs
@@ -232,6 +235,29 @@ def _release(version: str) -> list[int]:
     return numbers
 
 
+@contextlib.contextmanager
+def _crash_is_told() -> Iterator[None]:
+    """If native code of a plugin ends the process, the interpreter says on the error stream which line it was."""
+    ours = not faulthandler.is_enabled()
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # an error stream that is not a file
+        if ours:
+            faulthandler.enable(sys.__stderr__ or 2)
+    try:
+        yield
+    finally:
+        if ours:
+            faulthandler.disable()
+
+
+def unread() -> list[PluginRecord]:
+    """A record for every entry point in a group that begins with ``autofusion.`` and that nothing reads: a typo."""
+    groups = [g for g in metadata.entry_points().groups if g.startswith("autofusion.") and g not in hookspecs.GROUPS]
+    return [
+        point.record.ended(Status.FAILED, f"nothing reads this group{nearest(point.group, hookspecs.GROUPS)}")
+        for point in installed(g for g in groups if not g.startswith(CONVERTER_GROUP))
+    ]
+
+
 def _manager() -> pluggy.PluginManager:
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(hookspecs)
@@ -242,7 +268,8 @@ def _load(plugin: Installed, manager: pluggy.PluginManager, seconds: float) -> P
     """Import and register one plugin; whatever it does wrong ends in its record."""
     hook = hookspecs.GROUPS[plugin.group]
     try:
-        module = within(seconds, plugin.entry_point.load)
+        with _crash_is_told():
+            module = within(seconds, plugin.entry_point.load)
         manager.register(module, plugin.name)
         manager.check_pending()  # a hook that no specification knows: most likely misspelt
     except PLUGIN_FAULTS as error:

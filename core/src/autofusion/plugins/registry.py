@@ -26,7 +26,7 @@ from autofusion.plugins.converters import InstalledConverters
 from autofusion.plugins.discovery import Discovery, converter_groups, discover, report
 from autofusion.plugins.hookspecs import GROUPS
 from autofusion.plugins.lock import VARIABLE, Lock, read
-from autofusion.plugins.records import PluginRecord, Status, describe
+from autofusion.plugins.records import LOG, PluginRecord, Status, describe
 from autofusion.plugins.reserved import trespass
 from autofusion.plugins.watchdog import limit, within
 from autofusion.rules.rule import Rule, RulePack
@@ -234,6 +234,12 @@ class Registry:
                 require_own(error)
                 failed[name] = Status.FAILED, describe(error)
         failed |= _clashes(provided)
+        versions = {r.name: r.version for r in discovery.records if r.group == group and r.status is Status.LOADED}
+        for name, items in provided.items():
+            for item in items:
+                if item.version != versions[name]:
+                    said = f"'{item.name}' says that it is version {item.version}, its distribution {versions[name]}"
+                    LOG.warning("plugin '%s': %s; ledgers name the first, locks the second", name, said)
         self._provided |= {(group, name): items for name, items in provided.items() if name not in failed}
         self._fail(group, failed)
         self._require_locked_kinds(group)

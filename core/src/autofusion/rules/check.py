@@ -7,7 +7,6 @@ bind fails on the first model that matches. Both are found here, without a model
 from __future__ import annotations
 
 import dis
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -107,7 +106,7 @@ def _kind_problems(kind: FusedKind, pack: RulePack) -> Iterator[str]:
     standard = find(STANDARD, kind.name)
     if standard is not None and kind is not standard and kind.anchors != standard.anchors:
         yield f"emits another kind '{kind.name}' than core's; a kind of its own begins with '{pack.name}.'"
-    if not re.fullmatch(r"\d+(\.\d+)?", kind.version):
+    if not kind.is_numbered:
         yield f"emits kind '{kind.name}' in version '{kind.version}', expected a number as 1 or 1.2"
     for name in (*kind.anchors, *kind.inner):
         complaint = _unknown_operator(name)

@@ -8,6 +8,7 @@ Predicted times are compared, but a change of time alone is none of the sites': 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import Any
 
 from autofusion.errors import ModelError
 from autofusion.fusion.ledger import Verdict
+from autofusion.ir.graph import FUSED
+from autofusion.lowering.plan import REORDER
 from autofusion.tools import words
 
 Data = Mapping[str, Any]
@@ -50,12 +53,14 @@ class LedgerDiff:
     rewrites_gained: list[Change]
     verdicts: list[Change]
     same: int
+    kernels: list[Change] = field(default_factory=list)
+    """Nodes that nothing fuses on either side, and that another kernel runs; ``a`` and ``b`` are steps as data."""
 
     @property
     def is_empty(self) -> bool:
         """True if the same is fused in the same way on both sides, for the same reasons."""
         lists = (self.lost, self.gained, self.changed, self.rewrites_lost, self.rewrites_gained, self.verdicts)
-        return not any(lists)
+        return not (self.kernels or any(lists))
 
 
 def read(path: Path) -> Data:
@@ -109,6 +114,7 @@ def diff(a: Data, b: Data, names: tuple[str, str] = ("a", "b")) -> LedgerDiff:
         [Change(r["site"], told_a.get(k), r) for k, r in told_b.items() if _rewrite(r) and not _rewrite(told_a.get(k))],
         list(_verdicts(told_a, told_b)),
         same,
+        list(_kernels(_single(a), _single(b))),
     )
 
 
@@ -162,6 +168,28 @@ def _fields(a: Data, b: Data) -> dict[str, tuple[Any, Any]]:
     return fields
 
 
+def _single(data: Data) -> dict[tuple[Any, ...], Data]:
+    """The steps that are not fused, by operator and what they stand for (the same node may take several steps)."""
+    found: dict[tuple[Any, ...], Data] = {}
+    counts: Counter[tuple[Any, ...]] = Counter()
+    for step in data.get("steps", ()):
+        key = (step["operator"], *(step.get("origin") or (step["node"],)))
+        if not step["operator"].startswith(f"{FUSED}:"):
+            found[(*key, counts[key])] = step
+            counts[key] += 1
+    return found
+
+
+def _kernels(a: Mapping[tuple[Any, ...], Data], b: Mapping[tuple[Any, ...], Data]) -> Iterable[Change]:
+    """Nodes that another kernel runs, and layout changes that only one side needs."""
+    for key in dict.fromkeys((*a, *b)):
+        old, new = a.get(key), b.get(key)
+        kernels = tuple(None if step is None else step["kernel"] for step in (old, new))
+        is_copy = key[0] == REORDER
+        if kernels[0] != kernels[1] and (is_copy or None not in kernels):
+            yield Change(str(key[1]), old, new, {"kernel": (kernels[0], kernels[1])})
+
+
 def _verdicts(told_a: Mapping[tuple[str, str], Data], told_b: Mapping[tuple[str, str], Data]) -> Iterable[Change]:
     """Places that neither side fused by that rule, and about which the two say different things."""
     for key in dict.fromkeys((*told_a, *told_b)):
@@ -200,6 +228,7 @@ def lines(found: LedgerDiff, most: int = 40) -> list[str]:
     rows += _part("lost", [_one(c.a, c.b) for c in found.lost], most)
     rows += _part("gained", [_one(c.b, c.a) for c in found.gained], most)
     rows += _part("changed", _changed(found.changed), most)
+    rows += _part("other kernel", _changed(found.kernels), most)
     rows += _part("rewrites lost", [_one(c.a, c.b) for c in found.rewrites_lost], most)
     rows += _part("rewrites gained", [_one(c.b, c.a) for c in found.rewrites_gained], most)
     rows += _part("refused for another reason", [_verdict(c) for c in found.verdicts], most)

@@ -151,7 +151,10 @@ class Mutation:
                 importlib.import_module(name)
 
     def run(self, seconds: float, sample: int = 0, only: str = "", seed: int = 0) -> Report:
-        """Try mutants until ``seconds`` are over: all, or ``sample`` of them; those whose text contains ``only``."""
+        """Try mutants until ``seconds`` are over: all, or ``sample`` of them; those whose text contains ``only``.
+
+        Raises PluginError if the tests do not pass any more at the end, without a mutant.
+        """
         wanted = [m for m in self.mutants if only in str(m)]
         if sample and sample < len(wanted):
             chosen = set(random.Random(seed).sample(range(len(wanted)), sample))
@@ -165,6 +168,10 @@ class Mutation:
             found = self._forked(mutant, focus, limit=_SPARE_SECONDS + _SPARE_FACTOR * self._seconds)
             report.outcomes.append(Outcome(mutant, str(found["failed"]), time.perf_counter() - started))
         report.left = len(self.mutants) - len(report.outcomes)
+        # Files that were edited meanwhile make every test fail, and every mutant seem noticed.
+        last = self._forked(None, frozenset(), limit=3600.0)["failed"]
+        if last:
+            raise PluginError(f"without any mutant the tests do not pass any more: {last}; the mutants say nothing")
         return report
 
     # ---- processes ----------------------------------------------------------------------------------------------
