@@ -79,6 +79,30 @@ def test_a_container_quota_bounds_the_threads(machine: Path, monkeypatch: pytest
     assert detect.usable_cores() == 8
 
 
+@pytest.mark.parametrize(
+    ("groups", "files", "cores"),
+    [
+        ("0::/a.slice/b.service\n", {"a.slice/b.service/cpu.max": "300000 100000"}, 3),
+        ("0::/a.slice/b.service\n", {"a.slice/cpu.max": "200000 100000", "a.slice/b.service/cpu.max": "max 100000"}, 2),
+        ("0::/../../x\n", {"cpu.max": "50000 100000"}, 1),
+        ("4:cpu,cpuacct:/docker/77\n3:memory:/docker/77\n", {"cpu,cpuacct/docker/77/cpu.cfs_quota_us": "400000"}, 4),
+        ("4:cpu,cpuacct:/docker/77\n", {"cpu,cpuacct/cpu.cfs_quota_us": "50000"}, 1),
+        ("4:cpu:/docker/77\n", {"cpu/cpu.cfs_quota_us": "-1"}, 8),
+        ("4:cpuset:/docker/77\n", {"cpuset/docker/77/cpu.cfs_quota_us": "100000"}, 8),
+    ],
+)
+def test_quotas_of_all_groups_around_the_process(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, groups: str, files: dict[str, str], cores: int
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(8)), raising=False)
+    write(machine / "proc" / "self" / "cgroup", groups)
+    for name, text in files.items():
+        write(machine / "cgroup" / name, text + "\n")
+        if name.endswith("quota_us"):
+            write(machine / "cgroup" / name.replace("quota", "period"), "100000\n")
+    assert detect.usable_cores() == cores
+
+
 def test_a_system_that_tells_nothing_still_gives_a_target(machine: Path) -> None:
     target = detect.detect()
     assert target.isa == "generic" and target.threads >= 1 and target.peak_flops > 0

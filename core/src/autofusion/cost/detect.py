@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,10 +75,29 @@ def detect(threads: int | None = None) -> Target:
 def usable_cores() -> int:
     """Cores that this process may use: its affinity, and no more than a container's quota pays for."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota = _text(_CGROUP / "cpu.max").split()
-    if len(quota) == 2 and quota[0].isdigit() and quota[1].isdigit() and int(quota[1]):
-        count = min(count, max(1, int(quota[0]) // int(quota[1])))
-    return max(1, count)
+    return max(1, min([count, *(int(quota) for quota in _quotas())]))
+
+
+def _quotas() -> Iterator[float]:
+    """Cores that each control group around this process may use, of those that have a limit.
+
+    Version 2 has one hierarchy; version 1 mounts one for each controller. A container sees its own group as the root
+    of the mount, whatever the path says; outside of one the groups above it count as well.
+    """
+    groups = {tuple(line.split(":", 2)[1:]) for line in _text(_PROC / "self" / "cgroup").splitlines()}
+    groups |= {("", "/"), ("cpu", "/"), ("cpu,cpuacct", "/")}
+    for controllers, path in groups:
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        parts = [part for part in path.split("/") if part not in ("", "..")]
+        for depth in range(len(parts) + 1):
+            folder = _CGROUP.joinpath(controllers, *parts[:depth])
+            if controllers:
+                limit = [_text(folder / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period")]
+            else:
+                limit = _text(folder / "cpu.max").split()
+            if len(limit) == 2 and all(number.isdigit() for number in limit) and int(limit[1]):
+                yield int(limit[0]) / int(limit[1])
 
 
 def instruction_set() -> str:
