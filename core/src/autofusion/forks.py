@@ -8,6 +8,7 @@ no other thread does that (``forks_wait``), for a few seconds at most.
 
 from __future__ import annotations
 
+import _thread
 import os
 import threading
 import time
@@ -40,37 +41,37 @@ def renew_after_fork(owner: Locked) -> None:
     _owners.add(owner)
 
 
-class RenewedLock:
-    """A lock that a thread may take again, and that nobody holds in the child after a fork."""
+class RenewedLock(_thread.RLock):  # type: ignore[misc]
+    """A lock that a thread may take again, and that nobody holds in the child after a fork.
+
+    It is entered by the interpreter's own code: a method written in Python could be ended by an exception of a signal
+    handler when it has taken the lock and before the ``with`` statement knows.
+    """
 
     def __init__(self) -> None:
-        self.renew_lock()
+        super().__init__()
         renew_after_fork(self)
 
     def renew_lock(self) -> None:
         """See the module."""
-        self._lock = threading.RLock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+        self._at_fork_reinit()  # type: ignore[attr-defined]
 
 
 @contextmanager
 def forks_wait() -> Iterator[None]:
     """While it lasts, forks that other threads want to make wait."""
-    thread = threading.get_ident()
-    with _gate:
-        _inside[thread] = _inside.get(thread, 0) + 1
+    thread, entered = threading.get_ident(), False
     try:
+        with _gate:
+            entered = True
+            _inside[thread] = _inside.get(thread, 0) + 1
         yield
     finally:
-        with _gate:
-            _inside[thread] -= 1
-            if not _inside[thread]:
-                del _inside[thread]
+        if entered:
+            with _gate:
+                _inside[thread] = _inside.get(thread, 1) - 1
+                if not _inside[thread]:
+                    del _inside[thread]
 
 
 def _before() -> None:

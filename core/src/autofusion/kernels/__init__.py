@@ -11,6 +11,7 @@ from autofusion.hooks import hookimpl
 
 if TYPE_CHECKING:
     from autofusion.errors import AutofusionError, GraphError, InputError, KernelError, OptionError, nearest
+    from autofusion.faults import require_own
     from autofusion.forks import forks_wait, renew_after_fork
     from autofusion.kernels.caching import CacheFolder, CachingPack
     from autofusion.kernels.contract import (
@@ -106,10 +107,12 @@ __all__ = [
     "instruction_sets",
     "nearest",
     "renew_after_fork",
+    "require_own",
     "storable",
 ]
 _MODULES = (
     "autofusion.errors",
+    "autofusion.faults",
     "autofusion.forks",
     "autofusion.kernels.contract",
     "autofusion.kernels.caching",

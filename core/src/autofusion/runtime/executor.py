@@ -192,12 +192,12 @@ class Executor:
         return found
 
     def _plan(self, key: Key) -> Stage:
-        while not self._turns.take(key, lambda: key in self._stages):
-            found = self._stages.get(key)
-            if found is not None:
-                return found
         plans = self._context.plans
         try:
+            while not self._turns.take(key, lambda: key in self._stages):
+                found = self._stages.get(key)
+                if found is not None:
+                    return found
             with forks_wait(), plans.planning, collector_paused(), reading(self._context.files):
                 start = time.perf_counter()
                 stage = self._build(key)

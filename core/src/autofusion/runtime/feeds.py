@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from autofusion.errors import InputError
+from autofusion.faults import require_own
 from autofusion.ir.dtypes import dtype_name
 from autofusion.ir.graph import Value
 from autofusion.ir.types import Dim, TensorType
@@ -76,6 +77,7 @@ def _array(value: Value, dtype: np.dtype, given: Any) -> np.ndarray:
         if not of_library and array.dtype != dtype and np.can_cast(array.dtype, dtype, "same_kind"):
             array = array.astype(dtype)
     except Exception as error:  # whatever the caller's object raises
+        require_own(error)
         array, reason = None, f": {error}"
     else:
         reason = ""

@@ -153,23 +153,27 @@ class Turns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._making: dict[Hashable, threading.Event] = {}
+        self._making: dict[Hashable, tuple[int, threading.Event]] = {}
 
     def take(self, key: Hashable, is_made: Callable[[], bool]) -> bool:
-        """True if it is the caller's turn to make ``key`` (it calls ``done`` afterwards, in any case); False once
-        somebody has made it, or has tried to.
+        """True if it is the caller's turn to make ``key``; False once somebody has made it, or has tried to.
+
+        The caller calls ``done`` afterwards in any case, also if an exception (of a signal handler) ends this call.
         """
         with self._lock:
             if is_made():
                 return False
             other = self._making.get(key)
             if other is None:
-                self._making[key] = threading.Event()
+                self._making[key] = threading.get_ident(), threading.Event()
                 return True
-        other.wait()
+        other[1].wait()
         return False
 
     def done(self, key: Hashable) -> None:
-        """Let the others go on."""
+        """Let the others go on, if it was the caller's turn."""
         with self._lock:
-            self._making.pop(key).set()
+            thread, made = self._making.get(key, (0, None))
+            if made is not None and thread == threading.get_ident():
+                del self._making[key]
+                made.set()

@@ -13,7 +13,7 @@ import numpy as np
 
 from autofusion.ir.graph import FUSED, Graph, Node, Value
 from autofusion.ir.types import Shape, TensorType
-from autofusion.kernels import AutofusionError, InputError, KernelError, nearest
+from autofusion.kernels import AutofusionError, InputError, KernelError, nearest, require_own
 from autofusion_kernels_reference import (
     attention,
     cast,
@@ -108,6 +108,7 @@ def function_of(node: Node) -> Callable[[Inputs], list[Any]]:
         except AutofusionError:
             raise
         except Exception as error:
+            require_own(error)
             what = f"{type(error).__name__}: {error}"
             raise KernelError(f"{node.label} with operands {_describe(inputs)}: {what}") from error
         if len(results) < len(node.outputs):
