@@ -16,16 +16,18 @@ from autofusion.errors import AutofusionError
 if TYPE_CHECKING:
     from autofusion._version import __version__
     from autofusion.options import Options
+    from autofusion.runtime.artefact.session import load_artefact
     from autofusion.runtime.compile import compile, load
     from autofusion.runtime.session import Session
 
-__all__ = ["AutofusionError", "Options", "Session", "__version__", "compile", "load"]
+__all__ = ["AutofusionError", "Options", "Session", "__version__", "compile", "load", "load_artefact"]
 
 _LAZY = {
     "Options": "autofusion.options",
     "__version__": "autofusion._version",
     "compile": "autofusion.runtime.compile",
     "load": "autofusion.runtime.compile",
+    "load_artefact": "autofusion.runtime.artefact.session",
     "Session": "autofusion.runtime.session",
 }
 

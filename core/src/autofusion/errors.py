@@ -48,6 +48,10 @@ class SizeWarning(UserWarning):
     """A model names dims that turn out to have different sizes alike; the run goes on."""
 
 
+class PackWarning(UserWarning):
+    """An artefact is used without packs that it was compiled with."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'a' or 'b'?"`` for names of ``known`` that ``name`` may be a slip of, else nothing.
 

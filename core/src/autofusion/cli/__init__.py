@@ -21,6 +21,7 @@ _FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM)
 COMMANDS = (
     "demo",
     "inspect",
+    "compile",
     "run",
     "bench",
     "explain",

@@ -275,3 +275,12 @@ class Tokens:
                 raise self.fail("a dim")
             return int(self.advance())
         return self.name("a dim (an integer, a symbol or ?)")
+
+
+def type_from_text(text: str) -> Type | None:
+    """The type that ``type_text`` writes as ``text``; raise GraphError for anything else."""
+    tokens = Tokens(text)
+    found = tokens.type()
+    if tokens.kind != "end":
+        raise tokens.fail("the end of a type")
+    return found

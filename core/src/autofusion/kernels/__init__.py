@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from autofusion.kernels.evaluation import evaluate
     from autofusion.kernels.isa import cpu_flags, instruction_sets
+    from autofusion.kernels.saving import RestoreSegments, Saved, SavingPack, Storage
     from autofusion.kernels.target import Target
     from autofusion.kinds import (
         ANY_KIND,
@@ -94,7 +95,11 @@ __all__ = [
     "PythonKernel",
     "Refusal",
     "RepeatingSegment",
+    "RestoreSegments",
+    "Saved",
+    "SavingPack",
     "Segment",
+    "Storage",
     "Target",
     "TensorView",
     "constant_view",
@@ -118,6 +123,7 @@ _MODULES = (
     "autofusion.kernels.caching",
     "autofusion.kernels.evaluation",
     "autofusion.kernels.isa",
+    "autofusion.kernels.saving",
     "autofusion.kernels.target",
     "autofusion.numerics",
     "autofusion.kinds",

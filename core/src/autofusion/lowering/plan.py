@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from autofusion.ir.graph import Graph, Node
 from autofusion.ir.types import Type
 from autofusion.kernels.contract import KernelPack, Offer, TensorView
-from autofusion.offers.ask import PackRefusal
+
+if TYPE_CHECKING:
+    from autofusion.offers.ask import PackRefusal
 
 
 @dataclass(slots=True, eq=False)

@@ -32,6 +32,7 @@ from autofusion.kernels.contract import (
     Segment,
     TensorView,
 )
+from autofusion.kernels.saving import Saved, Storage
 from autofusion.kernels.target import Target
 from autofusion.kinds import FusedKind
 from autofusion.numerics import NotFinite
@@ -137,6 +138,21 @@ class GuardedPack:
         """What ``call`` returns; HangError if it takes longer than a plugin's code may."""
         return limited(call, limit() * factor) if self._has_limit else call()
 
+    def save_segments(self, segments: Sequence[Segment], storage: Storage) -> Saved | Refusal:
+        """What the pack saves of its segments; see ``autofusion.kernels.saving``."""
+        function = getattr(self._pack, "save_segments", None)
+        if function is None:
+            return Refusal(f"pack '{self.name}' cannot save what it runs")
+        try:
+            own = [s.unguarded if isinstance(s, GuardedSegment) else s for s in segments]
+            saved: Saved | Refusal = function(own, storage)
+        except PLUGIN_FAULTS as error:
+            require_own(error)
+            return Refusal(
+                f"pack '{self.name}' (version {self.version}) could not save what it runs: {describe(error)}"
+            )
+        return saved
+
     def attributed(self, offer: Offer, label: str) -> Offer:
         """``offer``, for the node ``label``: whatever its kernel does wrong is a KernelFailure."""
         if self.is_reference:
@@ -227,13 +243,13 @@ class GuardedSegment:
     """Assembled steps."""
 
     def __init__(self, segment: Segment, pack: GuardedPack, what: str) -> None:
-        self._segment, self._pack, self._what = segment, pack, what
+        self.unguarded, self._pack, self._what = segment, pack, what
         self._repeat = segment.repeat if isinstance(segment, RepeatingSegment) else self._run_each
 
     def run(self, addresses: Sequence[int], start: int = 0, stop: int | None = None) -> None:
         """Run the steps from ``start`` up to ``stop``."""
         try:
-            self._segment.run(addresses, start, stop)
+            self.unguarded.run(addresses, start, stop)
         except PLUGIN_FAULTS as error:
             self._pack.fail(error, ALL, self._what)
         self._pack.succeed(ALL)
@@ -248,12 +264,12 @@ class GuardedSegment:
 
     def _run_each(self, addresses: np.ndarray) -> None:
         for row in addresses.tolist():
-            self._segment.run(row)
+            self.unguarded.run(row)
 
     def run_timed(self, addresses: Sequence[int]) -> Sequence[float]:
         """Run all steps; the seconds that each took."""
         try:
-            return self._segment.run_timed(addresses)
+            return self.unguarded.run_timed(addresses)
         except PLUGIN_FAULTS as error:
             self._pack.fail(error, ALL, self._what)
 

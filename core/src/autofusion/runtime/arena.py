@@ -41,6 +41,11 @@ class Arena:
         self.renew_lock()
         renew_after_fork(self)
 
+    @property
+    def base(self) -> int:
+        """The address that offsets of ARENA buffers count from."""
+        return self._base
+
     def renew_lock(self) -> None:
         """A lock that nobody holds; see ``forks``."""
         self.lock = threading.Lock()

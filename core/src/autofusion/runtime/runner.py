@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,10 +13,19 @@ from autofusion.errors import KernelError
 from autofusion.ir.graph import FUSED, Node
 from autofusion.ir.mapped import resident
 from autofusion.ir.types import TensorType, Type
-from autofusion.kernels.contract import BindContext, BoundStep, BufferKind, PythonKernel, TensorView
+from autofusion.kernels.contract import (
+    BindContext,
+    BoundStep,
+    BufferKind,
+    KernelPack,
+    PythonKernel,
+    TensorView,
+)
 from autofusion.lowering.plan import Plan, Step
-from autofusion.offers.guard import GuardedSegment, guarded
 from autofusion.runtime.arena import Arena
+
+if TYPE_CHECKING:
+    from autofusion.offers.guard import GuardedSegment
 
 STAGED_BYTES = 1 << 14
 """Smaller arrays of the caller are copied: finding out where one lies takes longer than copying so few bytes."""
@@ -45,14 +54,23 @@ Watch = Callable[[int, Step, list[Any], list[Any]], None]
 class PlanRunner:
     """A bound plan. Runs of plans in the same ``arena`` take turns: it holds one run's values."""
 
-    def __init__(self, plan: Plan, context: BindContext, arena: Arena | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        context: BindContext | None,
+        arena: Arena | None = None,
+        segments: Sequence[GuardedSegment] = (),
+    ) -> None:
+        """Bind the steps of ``plan`` with ``context``; without one, ``segments`` are all that it runs."""
         self.plan = plan
         self.arena = arena or Arena(plan.arena_bytes)
         self._staged = [_staging(t) for t in plan.external]
         """Memory for the small ones of the caller's arrays, by slot; None for those that are used where they lie."""
         self._addresses = [0 if a is None else int(a.ctypes.data) for a in self._staged]
         self._names = [value.name for value in plan.lowered.inputs]
-        self._parts = self._bind(context)
+        self._parts: Sequence[_PythonPart | _SegmentPart] = (
+            [_SegmentPart([], segment) for segment in segments] if context is None else self._bind(context)
+        )
         self.nbytes = (
             NODE_BYTES * sum(map(_size, plan.lowered.nodes))
             + STEP_BYTES * len(plan.lowered_steps)
@@ -68,6 +86,8 @@ class PlanRunner:
         def flush() -> None:
             if not group:
                 return
+            from autofusion.offers.guard import guarded
+
             segment = guarded(group[0][0].pack).assemble([b for _, b in group], self.arena, context.target)
             parts.append(_SegmentPart([s for s, _ in group], segment))
             group.clear()
@@ -86,6 +106,12 @@ class PlanRunner:
             group.append((step, BoundStep(step.node, kernel, step.inputs, step.outputs)))
         flush()
         return parts
+
+    @property
+    def segments(self) -> list[tuple[KernelPack, GuardedSegment]] | None:
+        """The segments in order, with their packs; None if some step runs as a Python callable."""
+        found = [(part.steps[0].pack, part.segment) for part in self._parts if isinstance(part, _SegmentPart)]
+        return found if len(found) == len(self._parts) else None
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Run on the graph's inputs, in order; return its outputs. Output arrays are new at each run."""
@@ -195,29 +221,29 @@ class _SegmentPart:
     """Native steps in one call."""
 
     def __init__(self, steps: list[Step], segment: GuardedSegment) -> None:
-        self.steps, self._segment = steps, segment
+        self.steps, self.segment = steps, segment
         self.nbytes = int(getattr(segment, "nbytes", 0))
 
     def run(self, run: _Run) -> None:
-        self._segment.run(run.addresses)
+        self.segment.run(run.addresses)
 
     def repeat(self, addresses: np.ndarray) -> None:
-        self._segment.repeat(addresses)
+        self.segment.repeat(addresses)
 
     def run_watched(self, run: _Run, arena: Arena, first: int, wanted: Collection[int], watch: Watch) -> None:
         done = 0
         for index, step in enumerate(self.steps):
             if first + index not in wanted:
                 continue
-            self._segment.run(run.addresses, done, index)
+            self.segment.run(run.addresses, done, index)
             operands = [None if v is None else arena.read(v, run.arrays) for v in step.inputs]
-            self._segment.run(run.addresses, index, index + 1)
+            self.segment.run(run.addresses, index, index + 1)
             watch(first + index, step, operands, [arena.read(v, run.arrays) for v in step.outputs])
             done = index + 1
-        self._segment.run(run.addresses, done, len(self.steps))
+        self.segment.run(run.addresses, done, len(self.steps))
 
     def run_timed(self, run: _Run) -> Iterable[tuple[Step, float]]:
-        return zip(self.steps, self._segment.run_timed(run.addresses), strict=True)
+        return zip(self.steps, self.segment.run_timed(run.addresses), strict=True)
 
 
 class _PythonPart:
@@ -279,6 +305,8 @@ class _PythonPart:
             target[...] = result
 
     def _failure(self, what: str) -> KernelError:
+        from autofusion.offers.guard import guarded
+
         step = self.step
         return guarded(step.pack).failure(step.offer.kernel, step.node.label, what)
 

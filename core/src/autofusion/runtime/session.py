@@ -6,9 +6,8 @@ import sys
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from autofusion.errors import InputError, SizeWarning, nearest
 from autofusion.forks import RenewedLock
@@ -23,14 +22,17 @@ from autofusion.offers.guard import guarded
 from autofusion.rules.level import Level
 from autofusion.runtime.context import Context
 from autofusion.runtime.executor import Executor, Stage
-from autofusion.runtime.feeds import check_shape, checked, missing_shapes, not_a_mapping
+from autofusion.runtime.feeds import check_shape, missing_shapes
+from autofusion.runtime.interface import Interface
 from autofusion.runtime.statistics import Statistics
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from autofusion.runtime.watch import Watched
 
 
-class Session:
+class Session(Interface):
     """Runs one model. Safe to call from several threads; runs in the same memory take turns, and making a plan for new
     shapes does not hold up runs of known ones.
 
@@ -47,8 +49,6 @@ class Session:
         with reading(context.files):
             self.graph, self.prepared_ledger = context.prepare(source)
         self.executor = Executor(self.graph, context)
-        self._fitting: list[Any] = []
-        """Element types and shapes of inputs that were found to fit the model."""
         self._stage_with_known_kernels: Stage | None = None
         self.has_bodies = any(isinstance(a, Graph) for n in self.graph.nodes for a in n.attrs.values())
         self.recipe: tuple[str, Mapping[str, Any]] | None = None
@@ -65,55 +65,6 @@ class Session:
         """
         results = self.executor.attempt(self.arguments(inputs), self._run)
         return dict(zip(self.graph.output_names, results, strict=True))
-
-    def __call__(self, *inputs: Any) -> Any:
-        """Run on the inputs in order; return the output, or a tuple of them."""
-        if len(inputs) > len(self.graph.inputs):
-            raise InputError(
-                f"expected at most {len(self.graph.inputs)} inputs ({self._signature()}), found {len(inputs)}"
-            )
-        results = self.run({v.name: x for v, x in zip(self.graph.inputs, inputs, strict=False)})
-        values = tuple(results.values())
-        return values[0] if len(values) == 1 else values
-
-    def arguments(self, inputs: Mapping[str, Any]) -> list[Any]:
-        """The inputs in the graph's order, checked and with defaults filled in."""
-        if not isinstance(inputs, Mapping):
-            raise not_a_mapping(inputs, self._signature())
-        self._require_open()
-        found = [inputs.get(v.name) for v in self.graph.inputs]
-        kinds = [(x.dtype, x.shape) if isinstance(x, np.ndarray) else None for x in found]
-        if kinds == self._fitting and len(inputs) == len(found) and None not in kinds:
-            return found
-        given = self._checked_arguments(inputs)
-        if all(a is b for a, b in zip(given, found, strict=True)):
-            self._fitting = kinds
-        return given
-
-    def _checked_arguments(self, inputs: Mapping[str, Any]) -> list[Any]:
-        names = [v.name for v in self.graph.inputs]
-        for name in inputs:
-            if name not in names:
-                raise InputError(f"the model has no input '{name}'; expected {self._signature()}{nearest(name, names)}")
-        given = []
-        for value in self.graph.inputs:
-            if value.name in inputs:
-                given.append(checked(value, inputs[value.name]))
-            elif value.default is not None:
-                given.append(value.default)
-            else:
-                raise InputError(f"input '{value.name}' is missing; expected {self._signature()}")
-        arrays = zip(self.graph.inputs, given, strict=True)
-        self._agree({v.name: x.shape for v, x in arrays if v.name in inputs and isinstance(x, np.ndarray)})
-        return given
-
-    def check(self, name: str, given: Any) -> None:
-        """Raise InputError unless ``given`` alone, whatever the other inputs are, fits the input ``name``."""
-        for value in self.graph.inputs:
-            if value.name == name:
-                checked(value, given)
-                return
-        raise InputError(f"the model has no input '{name}'; expected {self._signature()}")
 
     def prepare(self, shapes: Mapping[str, tuple[int, ...]]) -> Stage:
         """Compile for these input shapes now. Inputs that are left out need static declared shapes or defaults."""
@@ -234,6 +185,18 @@ class Session:
         bodies = [body.ledger for body in self.context.bodies.values()]
         return Ledger.joined(self.prepared_ledger, [*bodies, *(stage.ledger for stage in self.stages)])
 
+    def save(self, path: str | PathLike[str], *, other_shapes: str = "plan") -> str:
+        """Write the session, with the plans it has, to one file that ``autofusion.load_artefact`` starts from at once.
+
+        ``other_shapes`` says what it does with shapes that no plan was saved for: ``plan`` compiles them when they
+        come, ``error`` raises InputError. Returns the digest that ``load_artefact(trust=)`` takes. Raises InputError if
+        nothing is compiled yet.
+        """
+        from autofusion.runtime.artefact.save import save
+
+        self._require_open()
+        return save(self, Path(path), other_shapes=other_shapes)
+
     # ---- the session's life ----------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -269,9 +232,6 @@ class Session:
             )
         path, arguments = self.recipe
         return _compile_again, (path, dict(arguments))
-
-    def _signature(self) -> str:
-        return ", ".join(f"'{v.name}' {v.type}" for v in self.graph.inputs) or "no inputs"
 
 
 def _compile_again(path: str, arguments: Mapping[str, Any]) -> Session:

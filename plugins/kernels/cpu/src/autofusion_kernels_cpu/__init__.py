@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from autofusion.kernels import hookimpl
 
 if TYPE_CHECKING:
-    from autofusion.kernels import KernelPack, Target
+    import numpy as np
+
+    from autofusion.kernels import KernelPack, Segment, Target
 
 
 @hookimpl
@@ -16,3 +19,12 @@ def autofusion_kernel_packs(target: Target) -> list[KernelPack]:
     from autofusion_kernels_cpu.pack import CpuPack, supports
 
     return [CpuPack(target)] if supports(target) else []
+
+
+def restore_segments(
+    data: Mapping[str, Any], code: np.ndarray, stored: np.ndarray, arenas: Sequence[int]
+) -> Sequence[Segment]:
+    """Programs that ``CpuPack.save_segments`` saved; see ``autofusion.kernels.saving``."""
+    from autofusion_kernels_cpu.native.saved import restore
+
+    return restore(data, code, stored, arenas)

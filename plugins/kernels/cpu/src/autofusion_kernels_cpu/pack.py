@@ -32,7 +32,9 @@ from autofusion.kernels import (
     Offer,
     Operand,
     Refusal,
+    Saved,
     Segment,
+    Storage,
     Target,
     instruction_sets,
     storable,
@@ -141,6 +143,12 @@ class CpuPack:
         from autofusion_kernels_cpu.reorder import reorder_offer
 
         return reorder_offer(type_, source, result, target)
+
+    def save_segments(self, segments: Sequence[Segment], storage: Storage) -> Saved:
+        """Programs as data and one image of code; see ``restore_segments`` of the package."""
+        from autofusion_kernels_cpu.native.saved import save
+
+        return save(segments, storage)
 
     def assemble(self, steps: Sequence[BoundStep], memory: Memory, target: Target) -> Segment:
         """One native program for all steps."""

@@ -7,25 +7,26 @@ check raises afterwards.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 
 from autofusion.ir.graph import Node
-from autofusion.kernels import BindContext, InputError, Numerics, Offer, Operand, Refusal, Target, TensorView
+from autofusion.kernels import BindContext, Numerics, Offer, Operand, Refusal, Target, TensorView
 from autofusion_kernels_cpu.codegen import nest
 from autofusion_kernels_cpu.codegen.builder import Function
 from autofusion_kernels_cpu.codegen.isa import Isa, isa_of
 from autofusion_kernels_cpu.codegen.values import I8, I64
 from autofusion_kernels_cpu.estimate import roofline
 from autofusion_kernels_cpu.movement.kernel import ITEMS, move_function
+from autofusion_kernels_cpu.native.checks import IndexCheck
 from autofusion_kernels_cpu.native.kernel import Kernel
 from autofusion_kernels_cpu.native.program import NativeKernel
 from autofusion_kernels_cpu.support import anew, operands, result, static
 
 PARAMS = ("outer", "count", "size", "run", "workers")
-NOTHING = np.iinfo(np.int64).min
+NOTHING = int(np.iinfo(np.int64).min)
 """No index is that small: the value of the note as long as all were in range."""
 
 
@@ -71,7 +72,11 @@ def lookup_offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
         "run": run,
         "workers": estimate.workers,
     }
-    label, size = node.label, shape[axis]
+    size = shape[axis]
+    told = (
+        f"{node.label}: index ",
+        f" is out of range for axis {axis}, expected {-size} to {size - 1}; check the indices that were fed",
+    )
 
     def bind(context: BindContext, inputs: Sequence[TensorView | None], outputs: Sequence[TensorView]) -> NativeKernel:
         source, given = inputs[0], inputs[1]
@@ -80,22 +85,9 @@ def lookup_offers(node: Node, target: Target) -> Sequence[Offer] | Refusal:
         kernel = lookup_kernel(isa_of(context.target), indices.dtype.itemsize)
         buffers = {"source": source, "result": outputs[0], "indices": given, "note": note}
         step = kernel.step(buffers, params, label="gather.rows", workers=estimate.workers)
-        return NativeKernel((step,), _check(note, label, axis, size))
+        return NativeKernel((step,), IndexCheck(note, NOTHING, (told,)))
 
     seconds = max(estimate.seconds, out.nbytes / max(run, 1) * 4e-9 / target.threads)
     resize = partial(anew, lookup_offers, node, target)
     wanted = operands(node, {}), (Operand(),)
     return [Offer("gather.rows", *wanted, bind, seconds, numerics=Numerics.EXACT, resize=resize)]
-
-
-def _check(note: np.ndarray, label: str, axis: int, size: int) -> Callable[[], None]:
-    def check() -> None:
-        index = int(note[0])
-        if index != NOTHING:
-            note[0] = NOTHING
-            raise InputError(
-                f"{label}: index {index} is out of range for axis {axis}, expected {-size} to {size - 1}; "
-                "check the indices that were fed"
-            )
-
-    return check

@@ -18,13 +18,22 @@ from __future__ import annotations
 
 from autofusion_kernels_cpu.codegen.builder import Module
 from autofusion_kernels_cpu.codegen.isa import Isa
-
-# Byte offsets in the context. Words that different threads write live on lines of their own.
-EPOCH, SLEEPERS, ARRIVED, GENERATION, BARRIER_SLEEPERS = 0, 64, 128, 192, 256
-STEPS, STEP_COUNT, THREADS, STOP, TIMES, IDLE_SPINS, BARRIER_SPINS, SLEEP_FUNCTION, SLEEP_ARGUMENT, FLUSH = range(
-    320, 400, 8
+from autofusion_kernels_cpu.native.context import (
+    ARRIVED,
+    BARRIER_SLEEPERS,
+    BARRIER_SPINS,
+    FLUSH,
+    GENERATION,
+    IDLE_SPINS,
+    SLEEP_ARGUMENT,
+    SLEEP_FUNCTION,
+    SLEEPERS,
+    STEP_COUNT,
+    STEPS,
+    STOP,
+    THREADS,
+    TIMES,
 )
-CONTEXT_BYTES = 448
 
 _PAUSE = {
     True: 'call void asm sideeffect "pause", "~{memory}"()',

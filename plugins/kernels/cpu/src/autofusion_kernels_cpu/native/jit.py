@@ -75,6 +75,8 @@ class Jit:
         self.counters = Counters()
         self._folder = folder
         self._known: dict[tuple[str, str], dict[str, int]] = {}
+        self._origins: dict[int, tuple[str, Callable[[], bytes]]] = {}
+        """Address of a function -> its symbol, and what finds the object that it came from."""
         self._machines: dict[Isa, Any] = {}
         self._engine: Any = None
         self.renew_lock()
@@ -119,6 +121,11 @@ class Jit:
             parsed.verify()
             return bytes(self._machine(module.isa).emit_object(parsed))
 
+    def saved(self, address: int) -> tuple[str, bytes]:
+        """The symbol of a function of this compiler, and the object that holds it."""
+        symbol, find = self._origins[address]
+        return symbol, find()
+
     def _machine(self, isa: Isa) -> Any:
         llvm = _llvm()
         if isa not in self._machines:
@@ -157,7 +164,7 @@ class Jit:
         cached = self.cache.read(path)
         if cached is not None:
             with contextlib.suppress(RuntimeError, OSError):
-                addresses = self._add(cached, names)
+                addresses = self._add(cached, names, path, write, suffix)
                 self.counters.cached += 1
                 LOG.debug("kernel '%s' for %s comes from the cache", exports[0], isa.name)
                 return addresses
@@ -173,9 +180,11 @@ class Jit:
         self.counters.compile_ms += taken
         LOG.info("kernel '%s' for %s is not in the cache: compiled in %.1f ms", exports[0], isa.name, taken)
         self.cache.write(path, code)
-        return self._add(code, names)
+        return self._add(code, names, path, write, suffix)
 
-    def _add(self, code: bytes, names: Sequence[tuple[str, str]]) -> dict[str, int]:
+    def _add(
+        self, code: bytes, names: Sequence[tuple[str, str]], path: str, write: Callable[[], Module], suffix: str
+    ) -> dict[str, int]:
         llvm = _llvm()
         started = time.perf_counter()
         if self._engine is None:
@@ -190,8 +199,13 @@ class Jit:
         addresses = {name: int(self._engine.get_function_address(symbol)) for name, symbol in names}
         if not all(addresses.values()):
             raise RuntimeError("object lacks a kernel")
+        find = functools.partial(self._object, path, write, suffix)
+        self._origins |= {addresses[name]: (symbol, find) for name, symbol in names}
         self.counters.load_ms += (time.perf_counter() - started) * 1e3
         return addresses
+
+    def _object(self, path: str, write: Callable[[], Module], suffix: str) -> bytes:
+        return self.cache.read(path) or self.object_code(write(), suffix)
 
 
 def _digest(*parts: bytes) -> str:

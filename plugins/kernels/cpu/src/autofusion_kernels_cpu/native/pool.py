@@ -11,23 +11,24 @@ from __future__ import annotations
 import atexit
 import ctypes
 import functools
+import platform
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from autofusion.kernels import OptionError, renew_after_fork
-from autofusion_kernels_cpu.codegen.isa import host_isa
-from autofusion_kernels_cpu.native import interpreter
-from autofusion_kernels_cpu.native.jit import jit
+from autofusion_kernels_cpu.native import context
 
 # About 50 us of spinning: longer than the gap between two runs in a loop, shorter than a scheduler's time slice.
 _STEPS, _STEP_COUNT, _TIMES, _FLUSH = (
-    each // 8 for each in (interpreter.STEPS, interpreter.STEP_COUNT, interpreter.TIMES, interpreter.FLUSH)
+    each // 8 for each in (context.STEPS, context.STEP_COUNT, context.TIMES, context.FLUSH)
 )
-_SPINS = {True: 1000, False: 4000}
+_SPINS = 4000 if platform.machine().lower() in ("aarch64", "arm64") else 1000
+USES_FUTEX = sys.platform == "linux"
+"""How threads sleep; see `interpreter`."""
 # Pools with live workers. Strong references: the workers sleep on the pool's memory, so it must not go before they do.
 _running: set[Pool] = set()
 
@@ -50,7 +51,7 @@ class Pool:
         if threads < 1:
             raise OptionError(f"option 'threads': expected at least 1, found {threads}")
         self.threads = threads
-        self._futex = sys.platform == "linux" if futex is None else futex
+        self._futex = USES_FUTEX if futex is None else futex
         self._workers: list[threading.Thread] = []
         self._started = False
         self.renew_lock()
@@ -62,18 +63,17 @@ class Pool:
         self._forget()
 
     def _context(self) -> None:
-        self._memory = np.zeros(interpreter.CONTEXT_BYTES + 64, np.uint8)
+        self._memory = np.zeros(context.CONTEXT_BYTES + 64, np.uint8)
         start = -self._memory.ctypes.data % 64
-        self._words = self._memory[start : start + interpreter.CONTEXT_BYTES].view(np.int64)
+        self._words = self._memory[start : start + context.CONTEXT_BYTES].view(np.int64)
         self._address = self._memory.ctypes.data + start
-        self._set(interpreter.THREADS, self.threads)
-        spins = _SPINS[host_isa().is_x86]
-        self._set(interpreter.IDLE_SPINS, spins)
-        self._set(interpreter.BARRIER_SPINS, spins)
+        self._set(context.THREADS, self.threads)
+        self._set(context.IDLE_SPINS, _SPINS)
+        self._set(context.BARRIER_SPINS, _SPINS)
         if not self._futex:
             function, argument = _portable_sleep()
-            self._set(interpreter.SLEEP_FUNCTION, function)
-            self._set(interpreter.SLEEP_ARGUMENT, argument)
+            self._set(context.SLEEP_FUNCTION, function)
+            self._set(context.SLEEP_ARGUMENT, argument)
 
     def _set(self, offset: int, value: int) -> None:
         self._words[offset // 8] = value
@@ -115,7 +115,7 @@ class Pool:
         """Stop and join the workers; a later run starts new ones."""
         with self._lock:
             if self._workers:
-                self._set(interpreter.STOP, 1)
+                self._set(context.STOP, 1)
                 self._release(self._address)
                 for thread in self._workers:
                     thread.join()
@@ -127,10 +127,29 @@ class Pool:
         self._context()
 
 
+_provided: dict[str, int] = {}
+"""Addresses of the interpreter's functions, if its code came from a file."""
+
+
+def provide(functions: Mapping[str, int]) -> None:
+    """Use these `run`, `release`, `worker` and `clock` of an interpreter that sleeps as `USES_FUTEX` says."""
+    _provided.update(functions)
+
+
+def _interpreter(futex: bool) -> Mapping[str, int]:
+    if _provided and futex == USES_FUTEX:
+        return _provided
+    from autofusion_kernels_cpu.codegen.isa import host_isa
+    from autofusion_kernels_cpu.native.interpreter import InterpreterModule
+    from autofusion_kernels_cpu.native.jit import jit
+
+    return jit().load(InterpreterModule(host_isa(), futex))
+
+
 @functools.cache
 def _functions(futex: bool) -> tuple[Callable[..., None], ...]:
-    """`run`, `release` and `worker` of the interpreter. The interpreter lock of Python is released around a call."""
-    address = jit().load(interpreter.InterpreterModule(host_isa(), futex))
+    """`run`, `release` and `worker` of the context. The interpreter lock of Python is released around a call."""
+    address = _interpreter(futex)
     one = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
     two = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
     return one(address["run"]), one(address["release"]), two(address["worker"])
@@ -145,9 +164,7 @@ def pool(threads: int) -> Pool:
 @functools.cache
 def clock_hertz() -> float:
     """Ticks a second of the clock that `times` are in."""
-    read = ctypes.CFUNCTYPE(ctypes.c_int64)(
-        jit().load(interpreter.InterpreterModule(host_isa(), sys.platform == "linux"))["clock"]
-    )
+    read = ctypes.CFUNCTYPE(ctypes.c_int64)(_interpreter(USES_FUTEX)["clock"])
     wall, ticks = time.perf_counter(), read()
     time.sleep(0.02)
     return float(read() - ticks) / (time.perf_counter() - wall)

@@ -8,13 +8,14 @@ table slots that hold them are patched.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from autofusion.ir.mapped import resident
 from autofusion.kernels import BufferKind, KernelError, Memory, NotFinite, TensorView
+from autofusion_kernels_cpu.native.checks import Check
 from autofusion_kernels_cpu.native.pool import Pool, clock_hertz
 
 _MOST_STEPS = 4096
@@ -55,7 +56,7 @@ class NativeKernel:
     """
 
     steps: tuple[NativeStep, ...]
-    check: Callable[[], None] | None = None
+    check: Check | None = None
 
 
 def independent(steps: Sequence[NativeStep]) -> tuple[NativeStep, ...]:
@@ -72,16 +73,14 @@ class Program:
         self.steps = steps = [step for kernel in kernels for step in kernel.steps]
         # Waking the others would take longer than what they have to do. Alone, a program waits for no other one.
         alone = pool.threads == 1 or all(step.workers == 1 for step in steps)
-        self.pool = Pool(1) if alone else pool
         self._memory = memory
-        self._flush = flush_denormals
         self._copies: list[np.ndarray] = []
         """Of constants that are mapped from a file."""
-        self._owners = np.repeat(np.arange(len(kernels)), [len(kernel.steps) for kernel in kernels])
-        self._kernel_count = len(kernels)
-        self._checks = [kernel.check for kernel in kernels if kernel.check is not None]
+        self.owners = np.repeat(np.arange(len(kernels)), [len(kernel.steps) for kernel in kernels])
+        self.kernel_count = len(kernels)
+        self.checks = [kernel.check for kernel in kernels if kernel.check is not None]
         buffers: list[int] = []
-        self._patches: list[tuple[int, int, int]] = []
+        patches: list[tuple[int, int, int]] = []
         table = np.zeros((len(steps), 4), np.int64)
         # Parameters of a step start on a cache line.
         sizes = [-(-len(step.params) // 8) * 8 for step in steps]
@@ -93,24 +92,39 @@ class Program:
             row[0] = step.function
             row[1] = len(buffers)
             for ref in step.buffers:
-                buffers.append(self._address(ref, len(buffers), memory))
+                buffers.append(self._address(ref, len(buffers), memory, patches))
             self._params[start : start + len(step.params)] = step.params
             row[2] = self._params.ctypes.data + 8 * start
             row[3] = int(step.barrier)
             start += size
-        self._buffers = np.array(buffers or [0], np.int64)
-        table[:, 1] = self._buffers.ctypes.data + 8 * table[:, 1]
         _drop_idle_barriers(table, steps)
         if len(steps):
             # The caller may only go on when every thread has finished.
             table[-1, 3] = 1
-        self._table = table
+        self._finish(table, np.array(buffers, np.int64), patches, Pool(1) if alone else pool, flush_denormals)
+
+    def _finish(
+        self,
+        table: np.ndarray,
+        buffers: np.ndarray,
+        patches: list[tuple[int, int, int]],
+        pool: Pool,
+        flush_denormals: bool,
+    ) -> None:
+        """Take over the finished tables, but for the places of the buffers, which are counted in `table` so far.
+
+        `patches` are (buffer, slot of the caller's, offset), see `_bind`.
+        """
+        self.pool, self._patches, self.flush_denormals = pool, patches, flush_denormals
+        self._buffers = buffers if buffers.size else np.zeros(1, np.int64)
+        table[:, 1] = self._buffers.ctypes.data + 8 * table[:, 1]
+        self.table = table
         self._address_of_table = int(table.ctypes.data)
         self._slots = self._buffers.data
         self._last: tuple[int, ...] = ()
         self._repeated: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
-    def _address(self, ref: Ref, position: int, memory: Memory) -> int:
+    def _address(self, ref: Ref, position: int, memory: Memory, patches: list[tuple[int, int, int]]) -> int:
         if isinstance(ref.source, np.ndarray):
             array = resident(ref.source)
             if array is not ref.source:
@@ -118,7 +132,7 @@ class Program:
             return int(array.ctypes.data) + ref.offset
         view = ref.source
         if view.buffer.kind is BufferKind.EXTERNAL:
-            self._patches.append((position, view.buffer.slot, view.offset * view.type.dtype.itemsize + ref.offset))
+            patches.append((position, view.buffer.slot, view.offset * view.type.dtype.itemsize + ref.offset))
             return 0
         return memory.address(view) + ref.offset
 
@@ -134,27 +148,27 @@ class Program:
 
         `addresses` has the address of each of the caller's arrays, by slot.
         """
-        table, address = self._table, self._address_of_table
+        table, address = self.table, self._address_of_table
         if start or stop is not None:
-            low, high = np.searchsorted(self._owners, [start, self._kernel_count if stop is None else stop])
+            low, high = np.searchsorted(self.owners, [start, self.kernel_count if stop is None else stop])
             table = table[low:high].copy()
             table[-1:, 3] = 1
             address = int(table.ctypes.data)
         pool = self.pool
         with pool.lock:
             self._bind(addresses)
-            pool.run_locked(address, len(table), flush=self._flush)
-            if self._checks:
+            pool.run_locked(address, len(table), flush=self.flush_denormals)
+            if self.checks:
                 self._check()
 
     def repeat(self, addresses: np.ndarray) -> None:
         """Run all steps once for each row of `addresses`, int64 [runs, slots], in order: one foreign call for many."""
-        steps, pool = len(self._table), self.pool
+        steps, pool = len(self.table), self.pool
         with pool.lock:
             if self._repeated is None:
                 # A table for each run of the call, and its buffers; only the caller's addresses differ.
                 count = max(1, _MOST_STEPS // max(1, steps))
-                buffers, tables = np.tile(self._buffers, (count, 1)), np.tile(self._table, (count, 1))
+                buffers, tables = np.tile(self._buffers, (count, 1)), np.tile(self.table, (count, 1))
                 moved = buffers.ctypes.data - self._buffers.ctypes.data + buffers.strides[0] * np.arange(count)
                 tables[:, 1] += np.repeat(moved, steps)
                 self._repeated = tables, buffers, np.array(self._patches, np.int64).reshape(-1, 3).T
@@ -162,14 +176,14 @@ class Program:
             for first in range(0, len(addresses), len(buffers)):
                 rows = addresses[first : first + len(buffers)]
                 buffers[: len(rows), positions] = rows[:, slots] + offsets
-                pool.run_locked(int(tables.ctypes.data), len(rows) * steps, flush=self._flush)
-                if self._checks:
+                pool.run_locked(int(tables.ctypes.data), len(rows) * steps, flush=self.flush_denormals)
+                if self.checks:
                     self._check()
 
     def _check(self) -> None:
         """Ask every kernel that has something to say, so that none of them remembers this run; raise the first."""
         raised = []
-        for check in self._checks:
+        for check in self.checks:
             try:
                 check()
             except Exception as error:
@@ -179,14 +193,14 @@ class Program:
 
     def run_timed(self, addresses: Sequence[int] = ()) -> Sequence[float]:
         """Run all steps; return the seconds of every bound kernel, as thread 0 saw them, barriers included."""
-        return list(map(float, np.bincount(self._owners, self.time_steps(addresses), self._kernel_count)))
+        return list(map(float, np.bincount(self.owners, self.time_steps(addresses), self.kernel_count)))
 
     def time_steps(self, addresses: Sequence[int] = ()) -> np.ndarray:
         """Run all steps; return the seconds of every native step."""
-        times = np.zeros(len(self.steps) + 1, np.int64)
+        times = np.zeros(len(self.table) + 1, np.int64)
         with self.pool.lock:
             self._bind(addresses)
-            self.pool.run_locked(self._address_of_table, len(self._table), int(times.ctypes.data), self._flush)
+            self.pool.run_locked(self._address_of_table, len(self.table), int(times.ctypes.data), self.flush_denormals)
             with contextlib.suppress(NotFinite):  # which takes as long
                 self._check()
         return np.diff(times) / clock_hertz()

@@ -9,9 +9,10 @@ import numpy as np
 
 from autofusion.ir.graph import Node
 from autofusion.ir.types import TensorType
-from autofusion.kernels import BindContext, BindFunction, InputError, Numerics, Offer, Operand, Refusal, Target
+from autofusion.kernels import BindContext, BindFunction, Numerics, Offer, Operand, Refusal, Target
 from autofusion.kernels import TensorView as View
 from autofusion_kernels_cpu.codegen.isa import isa_of
+from autofusion_kernels_cpu.native.checks import IndexCheck
 from autofusion_kernels_cpu.native.kernel import Source
 from autofusion_kernels_cpu.native.program import NativeKernel
 from autofusion_kernels_cpu.sampling import kernel
@@ -99,31 +100,26 @@ def _roi_align(node: Node, x: TensorType, y: TensorType, target: Target) -> Sequ
     params = maps(x.static_shape, y.static_shape, estimate.workers)
     params |= {"regions": regions, "batch": batch, "height": height, "width": width}
     params |= {"bin_rows": y.static_shape[2], "bin_columns": y.static_shape[3], "ratio": ratio, "scale": int(scale)}
-    label = node.label
+    told = (
+        (
+            f"{node.label}: batch index ",
+            f" is out of range, expected 0 to {batch - 1}; check the indices that were fed",
+        ),
+        (
+            f"{node.label}: region ",
+            f" asks for {kernel.MOST_SAMPLES} or more samples along an axis of a bin; "
+            "check the regions that were fed and 'sampling_ratio'",
+        ),
+    )
 
     def bind(context: BindContext, inputs: Sequence[View | None], outputs: Sequence[View]) -> NativeKernel:
         note = np.full(2, kernel.NOTHING, np.int64)
-
-        def check() -> None:
-            image, region = map(int, note)
-            note[:] = kernel.NOTHING
-            if region != kernel.NOTHING:
-                raise InputError(
-                    f"{label}: region {region} asks for {kernel.MOST_SAMPLES} or more samples along an axis of a bin; "
-                    "check the regions that were fed and 'sampling_ratio'"
-                )
-            if image != kernel.NOTHING:
-                raise InputError(
-                    f"{label}: batch index {image} is out of range, expected 0 to {batch - 1}; "
-                    "check the indices that were fed"
-                )
-
         buffers: dict[str, Source] = {"x": given(inputs, 0), "regions": given(inputs, 1), "images": given(inputs, 2)}
         code = kernel.roi_kernel(isa_of(context.target), form)
         step = code.step(
             buffers | {"y": outputs[0], "note": note}, params, label="sample.regions", workers=estimate.workers
         )
-        return NativeKernel((step,), check)
+        return NativeKernel((step,), IndexCheck(note, kernel.NOTHING, told))
 
     return _offer(node, "regions", bind, estimate.seconds, Numerics.REASSOCIATED)
 

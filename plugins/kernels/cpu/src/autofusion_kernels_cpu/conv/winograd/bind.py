@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
-import numpy as np
-
-from autofusion.kernels import BindContext, NotFinite, TensorView
+from autofusion.kernels import BindContext, TensorView
 from autofusion_kernels_cpu.codegen.isa import isa_of
 from autofusion_kernels_cpu.conv.memory import bind_epilogue, strided
 from autofusion_kernels_cpu.conv.packing import packed_bias
@@ -18,6 +15,7 @@ from autofusion_kernels_cpu.conv.winograd.layer import Layer, LayerData
 from autofusion_kernels_cpu.conv.winograd.schedule import Plan
 from autofusion_kernels_cpu.conv.winograd.weights import transformed_weights
 from autofusion_kernels_cpu.kept import Kept
+from autofusion_kernels_cpu.native.checks import FiniteCheck
 from autofusion_kernels_cpu.native.program import NativeKernel
 
 _KEPT: Kept[LayerData] = Kept(8 << 20)
@@ -56,11 +54,4 @@ def bind(
         label=f"conv.winograd{plan.tile}",
         workers=plan.tile_threads * plan.filter_threads,
     )
-    return NativeKernel((step,), partial(_check, seen))
-
-
-def _check(seen: np.ndarray) -> None:
-    """Raise NotFinite, and forget it, if a thread has seen a sum that is not finite."""
-    if np.isnan(seen).any():
-        seen[...] = 0.0
-        raise NotFinite
+    return NativeKernel((step,), FiniteCheck(seen))
