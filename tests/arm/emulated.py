@@ -65,7 +65,7 @@ def make(own: Path) -> Emulated:
     install = [*uv(), "pip", "install", "--quiet", "--no-sources", *platform, "--target"]
     binary = ["--only-binary", ":all:"]
     libraries = _kept(
-        folder / "libraries" / _digest([version, *wanted]), lambda to: done([*install, str(to), *binary, *wanted])
+        folder / "libraries" / _digest([version, *wanted]), lambda to: _have([*install, str(to), *binary, *wanted])
     )
     projects = [str(project) for pattern in OURS for project in sorted(ROOT.glob(pattern))]
     done([*install, str(own), "--no-deps", *projects])
@@ -96,11 +96,16 @@ def _unpack(to: Path) -> None:
         }
         apt = ["apt-get", "-qq", *(f"-o{key}={value}" for key, value in options.items())]
         for command in (["update"], ["install", "--download-only", "--yes", "--no-install-recommends", *PACKAGES]):
-            result = subprocess.run([*apt, *command], capture_output=True, text=True, check=False)
-            if result.returncode:
-                pytest.skip(f"apt-get has no packages for AArch64 here: {result.stderr.strip()[:300]}")
+            _have([*apt, *command])
         for package in sorted((cache / "archives").glob("*.deb")):
             done(["dpkg", "-x", str(package), str(to)])
+
+
+def _have(command: Sequence[str]) -> None:
+    """Fetch packages; skips the test where there are none for AArch64."""
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        pytest.skip(f"no packages for AArch64 here: {result.stderr.strip()[:300]}")
 
 
 def _kept(folder: Path, make: object) -> Path:
