@@ -51,10 +51,8 @@ def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _edited(folder / "kernels-2", ('kernel="acme.pointwise"', 'kernel="acme.pointwise_faster"'))
     scaffold("rules", "acme", folder / "rules-1")
     shutil.copytree(folder / "rules-1", folder / "rules-2")
-    narrower = (
-        "    if x is None or x.shape is None or len(x.shape) != 2 or x.dtype is None or not is_float_type(x.dtype):\n"
-    )
-    _edited(folder / "rules-2", ("    if x is None or x.dtype is None or not is_float_type(x.dtype):\n", narrower))
+    gate = 'if user.op == "Mul" and x in user.inputs'
+    _edited(folder / "rules-2", (gate, f"{gate} and x is not None and len(x.shape or ()) == 2"))
     for source in (*(ROOT / name for name in OURS), *sorted(folder.iterdir())):
         done([*uv(), "build", "--wheel", "--quiet", "--out-dir", str(wheels), str(source)])
     # What they depend on comes from the registry, once, and from then on from the folder.
