@@ -170,5 +170,5 @@ for r in autofusion.compile(graph, disable=["pointwise"]).ledger.records:
 """
     done = run(tmp_path, ["-c", code])
     assert "af-newer.gate@1.0 no-kernel" in done.stdout, done.stdout + done.stderr
-    assert "implements version 1 of kind 'pointwise', the rule emits 2" in done.stdout
+    assert "implements version 1.1 of kind 'pointwise', the rule emits 2" in done.stdout
     assert " fused" not in done.stdout

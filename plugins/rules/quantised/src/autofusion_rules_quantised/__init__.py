@@ -14,7 +14,6 @@ known_failures = {
     for rule in ("qlinear_matmul", "qlinear_conv")
 } | {
     "test_never_worse[quantised.table]": "a table takes as long as 256 numbers, the kit's tensors have fewer",
-    "test_variants[quantised.qdq_matmul]": "an exact sum and a rounded one fall on two sides of half a unit",
 }
 """For the conformance kit: standard tests that fail, and why."""
 
