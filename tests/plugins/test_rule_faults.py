@@ -131,8 +131,8 @@ def _raises_on_scalars(match: Match) -> Refusal | None:
 
 def _slower(match: Match, builder: Builder) -> list[Value]:
     x = match["x"]
-    half = builder.constant(0.5, x.dtype)
-    return [builder.op("Div", builder.op("Mul", builder.op("Div", builder.op("Mul", x, half), half), half), half)]
+    two = builder.constant(2.0, x.dtype)
+    return [builder.op("Div", builder.op("Div", builder.op("Mul", x, two), two), two)]
 
 
 def _turns(match: Match, builder: Builder) -> list[Value]:
