@@ -69,7 +69,8 @@ def guarded(pack: KernelPack) -> GuardedPack:
 class GuardedPack:
     """A kernel pack whose answers are checked, and whose failures say whose they are.
 
-    What a kernel of a reference pack raises is left as it is: no other pack could take its place.
+    What a kernel of a reference pack raises is left as it is, and what control flow raises is not a reason to plan
+    again: no other pack could take its place.
     """
 
     def __init__(self, pack: KernelPack) -> None:
@@ -79,6 +80,7 @@ class GuardedPack:
         self.launch_seconds = pack.launch_seconds
         self.kinds: Sequence[FusedKind] = pack.kinds
         self._has_limit = not pack.is_reference and getattr(pack, "has_time_limit", True)
+        self._replaceable = not pack.is_reference and getattr(pack, "replaceable", True)
         self._quarantine: dict[str, Refusal] = {}
         """Kernel -> why it is not used any more."""
         self._shortages: Counter[str] = Counter()
@@ -210,7 +212,7 @@ class GuardedPack:
         """The error for what ``kernel`` did wrong at ``label``."""
         who = "" if kernel == ALL else f"kernel '{kernel}' of "
         message = f"{who}pack '{self.name}' {self.version} {what}, for {label}"
-        return KernelError(message) if self.is_reference else KernelFailure(self, kernel, message)
+        return KernelFailure(self, kernel, message) if self._replaceable else KernelError(message)
 
     def reorder(self, type_: TensorType, source: Operand, result: Operand, target: Target) -> Offer | None:
         """The pack's copy between layouts; None if it has none, or fails."""

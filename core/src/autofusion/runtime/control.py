@@ -48,6 +48,7 @@ class ControlPack:
     kinds: Sequence[FusedKind] = ()
     is_reference = False
     has_time_limit = False  # a loop takes as long as it takes
+    replaceable = False  # nobody else runs control flow
     blocks: Sequence[int] = ()
     launch_seconds = 20e-6
 
