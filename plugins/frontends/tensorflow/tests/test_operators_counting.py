@@ -44,8 +44,6 @@ case("bincount_rows", lambda x: tf.math.bincount(x, axis=-1, minlength=12), NUMB
 case("histogram", lambda x: tf.histogram_fixed_width(x, [-1.0, 1.5], 7), normal(5, 6))
 case("unique_with_counts", lambda x: list(tf.unique_with_counts(x)), NUMBERS[0])
 case("unique_with_counts_64", lambda x: list(tf.unique_with_counts(x, tf.int64)), normal(4))
-case("buckets", lambda x: raw.Bucketize(input=x, boundaries=[-0.5, 0.0, 0.7]), normal(4, 5))
-case("buckets_of_integers", lambda x: raw.Bucketize(input=x, boundaries=[1.0, 3.0]), integers(0, 5, 6))
 case("list_difference", lambda x, y: list(raw.ListDiff(x=x, y=y)), NUMBERS[0], NUMBERS[1, :4])
 case("list_difference_of_none", lambda x, y: list(raw.ListDiff(x=x, y=y, out_idx=tf.int64)), NUMBERS[0], NUMBERS[0])
 SCORES = normal(6, 5)

@@ -52,16 +52,6 @@ def dense_bincount(call: Call) -> Value:
     return call.emit("Min", made, call.like(1, made)) if binary else made
 
 
-@converter("Bucketize")
-def bucketize(call: Call) -> Value:
-    """How many of the ascending boundaries are not above each number."""
-    x = call.operand(0)
-    boundaries = call.const(np.asarray(call.attr("boundaries", ()), np.float32), name="boundaries")
-    # Compared as float32, as the framework does.
-    reached = call.emit("GreaterOrEqual", call.unsqueeze(call.cast(x, np.float32), -1), boundaries)
-    return call.emit("ReduceSum", call.cast(reached, np.int32), call.ints([-1]), keepdims=0)
-
-
 @converter("HistogramFixedWidth")
 def histogram(call: Call) -> Value:
     """Operands: values, [low, high], number of intervals of one width. The outer two also take what lies outside."""
