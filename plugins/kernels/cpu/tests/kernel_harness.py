@@ -291,3 +291,10 @@ def check_node(
                     err_msg=f"{op} by {offer.kernel} {[str(o and o.layout) for o in offer.inputs]}",
                 )
     return names
+
+
+def node_with_type(node, result):
+    from autofusion.ir.types import of_array
+
+    node.output.type = of_array(result)
+    return node

@@ -25,7 +25,7 @@ from autofusion.ir.graph import Node
 from autofusion.ir.graph import Value as GraphValue
 from autofusion.kernels import Refusal
 from autofusion_kernels_cpu.codegen.builder import Function
-from autofusion_kernels_cpu.codegen.pointwise_ops import evaluate, literal
+from autofusion_kernels_cpu.codegen.pointwise_nodes import evaluate, literal
 from autofusion_kernels_cpu.codegen.region import Leaf, Region, make_region
 from autofusion_kernels_cpu.codegen.values import Value
 

@@ -15,7 +15,13 @@ import numpy as np
 from autofusion.ir.dtypes import dtype_name
 from autofusion.ir.graph import FUSED, Node, Value
 from autofusion.kernels import Numerics, Refusal
-from autofusion_kernels_cpu.codegen.pointwise_ops import is_literal, is_table, parameter_shape, refusal, scalar_constant
+from autofusion_kernels_cpu.codegen.pointwise_nodes import (
+    is_literal,
+    is_table,
+    parameter_shape,
+    refusal,
+    scalar_constant,
+)
 
 _INEXACT = frozenset(
     "Acos Acosh Asin Asinh Atan Atanh BatchNormalization Celu Cos Cosh Elu Erf Exp Gelu HardSigmoid HardSwish "

@@ -25,7 +25,7 @@ from autofusion.ir.graph import Value as GraphValue
 from autofusion_kernels_cpu.codegen import elements, nest
 from autofusion_kernels_cpu.codegen.builder import Function
 from autofusion_kernels_cpu.codegen.isa import Isa
-from autofusion_kernels_cpu.codegen.pointwise_ops import evaluate, scalar_constant
+from autofusion_kernels_cpu.codegen.pointwise_nodes import evaluate, scalar_constant
 from autofusion_kernels_cpu.codegen.region import Leaf, Region
 from autofusion_kernels_cpu.codegen.values import F32, Operandish, Value
 from autofusion_kernels_cpu.native.kernel import Kernel, structure_text

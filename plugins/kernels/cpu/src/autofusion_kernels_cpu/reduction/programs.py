@@ -17,7 +17,7 @@ from autofusion.ir.operators import attribute
 from autofusion_kernels_cpu.codegen import vmath
 from autofusion_kernels_cpu.codegen.builder import Function
 from autofusion_kernels_cpu.codegen.elements import register_type
-from autofusion_kernels_cpu.codegen.pointwise_ops import evaluate, literal
+from autofusion_kernels_cpu.codegen.pointwise_nodes import evaluate, literal
 from autofusion_kernels_cpu.codegen.values import F32, I64, Type, Value
 from autofusion_kernels_cpu.reduction.sweep import ADD, MAX, MIN, MUL, PEAK, At, Operand, Sweep, identity
 
